@@ -1,0 +1,1 @@
+//! (module config: to be written)

@@ -1,0 +1,1 @@
+//! (module history: to be written)

@@ -1,0 +1,1 @@
+//! (module import: to be written)

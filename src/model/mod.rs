@@ -1,0 +1,1 @@
+//! (module model: to be written)

@@ -1,0 +1,1 @@
+//! (module protocol: to be written)

@@ -1,0 +1,1 @@
+//! (module rollout: to be written)

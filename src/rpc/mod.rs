@@ -1,0 +1,1 @@
+//! (module rpc: to be written)

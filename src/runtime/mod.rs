@@ -1,0 +1,2 @@
+//! (module runtime: to be written; `client` is the border to the server)
+pub mod client;

@@ -1,0 +1,1 @@
+//! (module server: to be written)

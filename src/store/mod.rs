@@ -1,0 +1,2 @@
+//! (module store: to be written; `rows` is the border)
+pub mod rows;

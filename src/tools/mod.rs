@@ -1,0 +1,1 @@
+//! (module tools: to be written)
