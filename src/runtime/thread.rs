@@ -1,0 +1,729 @@
+//! The actor of a loaded thread: it owns the thread's settings, its subscribers, its status and the running turn.
+//!
+//! Everything that can move a loaded thread is a [`Command`] in its mailbox, and the order of the mailbox is the
+//! order on the wire: a reply has its place in the outbox before the notifications it causes
+//! ([`Request::reserve_reply`]), replays follow the resume reply. A turn is a child task (`turn`) that reports back
+//! through the same mailbox.
+//!
+//! **Invariant:** at most one turn runs; the lease in the store holds that across processes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::Runtime;
+use super::client::{Client, ConnectionId, Event, Request};
+use super::error::{Result, RuntimeError};
+use super::input::{self, UserMessage};
+use super::notify::Notify;
+use super::recorder::{Recorder, TurnSeed};
+use super::settings::{Overrides, Settings};
+use super::steering::Steering;
+use super::turn::{self, TurnOptions};
+use super::view;
+use crate::config::Config;
+use crate::protocol::thread::{Thread, ThreadActiveFlag, ThreadStatus};
+use crate::protocol::turn::{Turn, TurnItemsView, TurnStatus};
+use crate::store::rows::{ThreadPatch, ThreadRow};
+
+/// What the rest of the process sees of a loaded thread.
+#[derive(Clone, Debug)]
+pub struct ThreadHandle {
+    mailbox: mpsc::UnboundedSender<Command>,
+    live: Arc<Mutex<Live>>,
+}
+
+/// The live part of a thread that lists and reads show. The actor writes it, anybody reads it.
+#[derive(Clone, Debug)]
+pub struct Live {
+    /// Status on the wire.
+    pub status: ThreadStatus,
+    /// The settings in force.
+    pub settings: Settings,
+    /// The thread's row as last known here.
+    pub row: ThreadRow,
+    /// Not stored, gone when unloaded.
+    pub ephemeral: bool,
+    /// Whether the thread is in the database yet.
+    pub materialized: bool,
+    /// Whether a first user message, shell command or goal has been there: only then there are turns to list.
+    pub has_turns: bool,
+    /// `AGENTS.md` files found when the thread was loaded.
+    pub instruction_sources: Vec<String>,
+    /// The running turn, if any.
+    pub running_turn: Option<String>,
+    /// Items of the running turn that have started and not completed, as wire JSON, in order.
+    pub started_items: Vec<(String, Box<serde_json::value::RawValue>)>,
+    /// How many connections are subscribed.
+    pub subscribers: usize,
+}
+
+impl Live {
+    /// The thread as clients see it, without turns.
+    pub fn to_wire(&self) -> Thread {
+        let mut thread = view::thread(&self.row, self.status.clone());
+        self.decorate(&mut thread);
+        thread
+    }
+
+    /// Add what only a loaded thread has to a thread made from its stored row.
+    pub fn decorate(&self, thread: &mut Thread) {
+        thread.status = self.status.clone();
+        thread.ephemeral = self.ephemeral;
+        thread.environments = Some(self.settings.environments_to_wire());
+        thread.can_accept_direct_input = Some(true);
+        thread.model = Some(self.settings.model.clone());
+        thread.reasoning_effort = self.settings.effort.clone();
+        thread.model_provider = self.settings.model_provider.clone();
+        thread.cwd = self.settings.cwd.clone().into();
+        if self.ephemeral {
+            thread.path = None;
+        }
+    }
+}
+
+/// A submission to a thread.
+#[derive(Debug)]
+pub struct Submission {
+    /// The user's message.
+    pub message: UserMessage,
+    /// Settings to change first.
+    pub overrides: Overrides,
+    /// What holds for this turn alone.
+    pub options: TurnOptions,
+}
+
+/// Everything that can move a loaded thread.
+#[derive(Debug)]
+pub enum Command {
+    /// `turn/start`: start a turn, or join the running one.
+    StartTurn(Box<Submission>, Arc<dyn Request>, Reply<Turn>),
+    /// `turn/steer`: add to the running turn, which must be this one.
+    Steer(String, UserMessage, Reply<String>),
+    /// `turn/interrupt`: end the running turn, which must be this one.
+    Interrupt(String, Arc<dyn Request>, Reply<()>),
+    /// A connection wants the thread's events; the reply's place is fixed, and `then` is sent after it.
+    Subscribe(Arc<dyn Request>, Reply<Live>),
+    /// `thread/unsubscribe`, or the connection is gone. Tells whether it was subscribed.
+    Unsubscribe(ConnectionId, Reply<bool>),
+    /// `thread/settings/update`.
+    UpdateSettings(Box<Overrides>, Arc<dyn Request>, Reply<()>),
+    /// `thread/inject_items`.
+    InjectItems(Vec<Value>, Reply<()>),
+    /// Change members of the row, making the thread durable if it is not yet.
+    Patch(Box<ThreadPatch>, Reply<ThreadRow>),
+    /// Interrupt what runs and end the actor, telling that the thread is not loaded any more if asked to.
+    Unload(Unload, Reply<()>),
+    /// The running turn reports.
+    Turn(TurnReport),
+}
+
+/// How a thread is unloaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unload {
+    /// With `thread/status/changed notLoaded`: archive, delete, reload with other settings.
+    Announced,
+    /// Without a word: the process ends.
+    Silent,
+}
+
+/// What a running turn tells its thread.
+#[derive(Debug)]
+pub enum TurnReport {
+    /// To every subscriber.
+    Event(Event),
+    /// An item has started (with its event).
+    ItemStarted(String, Box<serde_json::value::RawValue>, Event),
+    /// An item has completed and is stored (with its event).
+    ItemCompleted(String, Event),
+    /// Waiting for a client's answer, or not any more.
+    Waiting(ThreadActiveFlag, bool),
+    /// The turn has ended and that is stored; `events` go out before the status change, `before_completed` after it.
+    Ended(Box<TurnEnded>),
+}
+
+/// The end of a turn.
+#[derive(Debug)]
+pub struct TurnEnded {
+    /// The turn as `turn/completed` shows it.
+    pub turn: Turn,
+    /// Sent before the status changes (token usage).
+    pub before_status: Vec<Event>,
+    /// Sent between the status change and `turn/completed` (the final error).
+    pub after_status: Vec<Event>,
+}
+
+type Reply<T> = oneshot::Sender<Result<T>>;
+
+impl ThreadHandle {
+    /// A copy of the live part.
+    pub fn live(&self) -> Live {
+        lock(&self.live).clone()
+    }
+
+    /// Look at the live part without copying it.
+    pub fn with_live<T>(&self, look: impl FnOnce(&Live) -> T) -> T {
+        look(&lock(&self.live))
+    }
+
+    /// Send a command and wait for its reply.
+    ///
+    /// # Errors
+    /// What the command comes to; `thread not found` when the thread is unloaded meanwhile.
+    pub async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        let gone = || RuntimeError::thread_not_found(&self.with_live(|live| live.row.thread_id.clone()));
+        self.mailbox.send(command(reply)).map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+}
+
+/// What it takes to run an actor.
+pub struct ThreadSeed {
+    /// The first state.
+    pub live: Live,
+    /// Writes the thread's history.
+    pub recorder: Recorder,
+    /// The configuration the thread was loaded with.
+    pub config: Arc<Config>,
+    /// Text of the instruction files found when the thread was loaded.
+    pub instructions: Option<String>,
+}
+
+/// Start the actor of a loaded thread.
+pub fn spawn(runtime: Arc<Runtime>, seed: ThreadSeed) -> ThreadHandle {
+    let (mailbox, inbox) = mpsc::unbounded_channel();
+    let live = Arc::new(Mutex::new(seed.live));
+    let handle = ThreadHandle { mailbox: mailbox.clone(), live: live.clone() };
+    let thread_id = lock(&live).row.thread_id.clone();
+    let actor = Actor {
+        notify: Notify::new(runtime.clock.clone(), &thread_id),
+        unload_delay: seed.config.thread_unload_delay,
+        thread_id,
+        runtime,
+        live,
+        recorder: Arc::new(tokio::sync::Mutex::new(seed.recorder)),
+        config: seed.config,
+        instructions: seed.instructions,
+        subscribers: Vec::new(),
+        running: None,
+        mailbox,
+        idle_since: Instant::now(),
+    };
+    tokio::spawn(actor.run(inbox));
+    handle
+}
+
+struct Actor {
+    runtime: Arc<Runtime>,
+    thread_id: String,
+    notify: Notify,
+    live: Arc<Mutex<Live>>,
+    /// Shared with the running turn; whoever records holds it for the time of one append.
+    recorder: Arc<tokio::sync::Mutex<Recorder>>,
+    config: Arc<Config>,
+    instructions: Option<String>,
+    subscribers: Vec<Arc<dyn Client>>,
+    running: Option<Running>,
+    mailbox: mpsc::UnboundedSender<Command>,
+    unload_delay: Duration,
+    idle_since: Instant,
+}
+
+/// The running turn, seen from its thread.
+struct Running {
+    turn_id: String,
+    cancel: CancellationToken,
+    steering: Arc<Steering>,
+    /// Messages that carried a client's id: the same id again is the same message.
+    client_messages: HashMap<String, UserMessage>,
+    /// Submissions that came too late to join: they start a turn of their own when this one is over.
+    late: Vec<Command>,
+}
+
+impl Running {
+    /// Give a message to the turn; `false` when the turn has already taken its last one.
+    fn join(&mut self, message: &UserMessage) -> bool {
+        if !self.steering.push(message.clone()) {
+            return false;
+        }
+        if let Some(id) = &message.client_id {
+            self.client_messages.insert(id.clone(), message.clone());
+        }
+        true
+    }
+
+    /// The turn as a reply to a submission shows it.
+    fn to_wire(&self) -> Turn {
+        Turn {
+            id: self.turn_id.clone(),
+            root_turn_id: Some(self.turn_id.clone()),
+            items: Vec::new(),
+            items_view: TurnItemsView::NotLoaded,
+            status: TurnStatus::InProgress,
+            error: None,
+            started_at: None,
+            completed_at: None,
+            duration_ms: None,
+        }
+    }
+}
+
+impl Actor {
+    async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Command>) {
+        loop {
+            let command = if self.running.is_none() && self.subscribers.is_empty() {
+                tokio::select! {
+                    command = inbox.recv() => command,
+                    () = tokio::time::sleep_until(self.idle_since + self.unload_delay) => {
+                        self.unload_when_idle();
+                        return;
+                    }
+                }
+            } else {
+                inbox.recv().await
+            };
+            let Some(command) = command else { return };
+            if let Some(unloaded) = self.handle(command).await {
+                let Unloading { how, reply } = unloaded;
+                self.finish_running(&mut inbox).await;
+                self.leave(how == Unload::Announced);
+                let _ = reply.send(Ok(()));
+                return;
+            }
+        }
+    }
+
+    /// Serve one command; a command that unloads the thread is handed back.
+    async fn handle(&mut self, command: Command) -> Option<Unloading> {
+        match command {
+            Command::StartTurn(submission, request, reply) => {
+                self.start_turn(*submission, request, reply).await;
+            }
+            Command::Steer(expected, message, reply) => {
+                let _ = reply.send(self.steer(&expected, message));
+            }
+            Command::Interrupt(turn_id, request, reply) => {
+                let _ = reply.send(self.interrupt(&turn_id, &*request));
+            }
+            Command::Subscribe(request, reply) => {
+                request.reserve_reply();
+                self.subscribe(request.client());
+                let _ = reply.send(Ok(lock(&self.live).clone()));
+            }
+            Command::Unsubscribe(connection, reply) => {
+                let _ = reply.send(Ok(self.unsubscribe(connection)));
+            }
+            Command::UpdateSettings(overrides, request, reply) => {
+                let outcome = self.update_settings(&overrides).await;
+                request.reserve_reply();
+                if let Ok(true) = outcome {
+                    self.tell_settings();
+                }
+                let _ = reply.send(outcome.map(drop));
+            }
+            Command::InjectItems(items, reply) => {
+                let outcome = self.recorder.lock().await.inject(&items).await;
+                let _ = reply.send(self.recorded(outcome).await);
+            }
+            Command::Patch(patch, reply) => {
+                let _ = reply.send(self.patch(*patch).await);
+            }
+            Command::Unload(how, reply) => return Some(Unloading { how, reply }),
+            Command::Turn(report) => self.on_report(report),
+        }
+        None
+    }
+
+    // Turns -------------------------------------------------------------------------------------------------------
+
+    async fn start_turn(
+        &mut self,
+        submission: Submission,
+        request: Arc<dyn Request>,
+        reply: Reply<Turn>,
+    ) {
+        let prepared = match self.prepare_turn(submission).await {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                let _ = reply.send(Err(error));
+                return;
+            }
+        };
+        match prepared {
+            Prepared::Same(turn) => {
+                let _ = reply.send(Ok(*turn));
+            }
+            Prepared::Later(submission) => {
+                if let Some(running) = &mut self.running {
+                    running.late.push(Command::StartTurn(Box::new(submission), request, reply));
+                }
+            }
+            Prepared::Run(prepared) => {
+                if prepared.settings_changed {
+                    self.tell_settings();
+                }
+                if let Some(warning) = &prepared.warning {
+                    self.tell(warning);
+                }
+                request.reserve_reply();
+                let _ = reply.send(Ok(prepared.started.turn.clone()));
+                self.announce_and_spawn(*prepared);
+            }
+        }
+    }
+
+    /// Check a submission and record the start of its turn; nothing is told yet.
+    async fn prepare_turn(&mut self, submission: Submission) -> Result<Prepared> {
+        let Submission { message, overrides, options } = submission;
+        if let Some(turn) = self.same_submission(&message).await? {
+            return Ok(Prepared::Same(Box::new(turn)));
+        }
+        if let Some(running) = &mut self.running {
+            if running.join(&message) {
+                return Ok(Prepared::Same(Box::new(running.to_wire())));
+            }
+            return Ok(Prepared::Later(Submission { message, overrides, options }));
+        }
+        let before = lock(&self.live).settings.clone();
+        let mut settings = before.clone();
+        settings.apply(&overrides, &self.config)?;
+        let settings_changed = settings != before;
+        let provider = self.config.provider(&settings.model_provider).map_err(RuntimeError::configuration)?.clone();
+        let turn_id = self.runtime.clock.new_id().to_string();
+        let content = input::to_model(&message.content, &settings.cwd);
+        let warning = turn::fallback_metadata_warning(&self.notify, &settings.model);
+        let seed = TurnSeed {
+            turn_id,
+            root_turn_id: options.root_turn_id.clone(),
+            message: message.clone(),
+            content,
+            instructions: self.instructions.clone(),
+            settings,
+        };
+        let started = self.recorder.lock().await.start_turn(seed).await;
+        let started = match started {
+            Ok(started) => started,
+            Err(error) => return Err(error),
+        };
+        {
+            let mut live = lock(&self.live);
+            live.settings = started.settings.clone();
+            live.row = started.row.clone();
+            live.materialized = !live.ephemeral;
+            live.has_turns = true;
+        }
+        Ok(Prepared::Run(Box::new(PreparedTurn { started, message, options, provider, settings_changed, warning })))
+    }
+
+    /// Tell of a turn whose start is stored, and let it run.
+    fn announce_and_spawn(&mut self, prepared: PreparedTurn) {
+        let PreparedTurn { started, message, options, provider, .. } = prepared;
+        let turn_id = started.turn.id.clone();
+        self.set_status(ThreadStatus::Active { active_flags: Vec::new() });
+        let mut announced = started.turn.clone();
+        announced.started_at = Some(view::seconds(started.started_at_ms));
+        self.tell(&self.notify.turn_started(announced));
+        if let Some(item) = &started.user_item {
+            self.tell(&self.notify.item_started(&turn_id, item.started.clone(), item.at_ms));
+            self.tell(&self.notify.item_completed(&turn_id, item.completed.clone(), item.at_ms));
+        }
+        let cancel = CancellationToken::new();
+        let steering = Arc::new(Steering::default());
+        let mut client_messages = HashMap::new();
+        if let Some(id) = &message.client_id {
+            client_messages.insert(id.clone(), message);
+        }
+        self.running = Some(Running {
+            turn_id: turn_id.clone(),
+            cancel: cancel.clone(),
+            steering: steering.clone(),
+            client_messages,
+            late: Vec::new(),
+        });
+        {
+            let mut live = lock(&self.live);
+            live.running_turn = Some(turn_id);
+            live.started_items.clear();
+        }
+        self.runtime.turns.started();
+        turn::spawn(turn::TurnContext {
+            runtime: self.runtime.clone(),
+            notify: self.notify.clone(),
+            recorder: self.recorder.clone(),
+            settings: started.settings,
+            config: self.config.clone(),
+            provider,
+            options,
+            turn: started.turn,
+            started_at_ms: started.started_at_ms,
+            cancel,
+            steering,
+            reports: self.mailbox.clone(),
+        });
+    }
+
+    /// The turn that a client's message id already stands for. The same id with other input is an error.
+    async fn same_submission(&self, message: &UserMessage) -> Result<Option<Turn>> {
+        let Some(client_id) = &message.client_id else { return Ok(None) };
+        if let Some(running) = &self.running
+            && let Some(earlier) = running.client_messages.get(client_id)
+        {
+            return if earlier.content == message.content {
+                Ok(Some(running.to_wire()))
+            } else {
+                Err(other_input(client_id))
+            };
+        }
+        let found = self.recorder.lock().await.turn_of_client_message(client_id).await?;
+        match found {
+            None => Ok(None),
+            Some((row, content)) if content == input::content_to_json(&message.content) => {
+                Ok(Some(view::turn(&row, Vec::new(), TurnItemsView::NotLoaded)))
+            }
+            Some(_) => Err(other_input(client_id)),
+        }
+    }
+
+
+    fn steer(&mut self, expected: &str, message: UserMessage) -> Result<String> {
+        if message.content.is_empty() {
+            return Err(RuntimeError::invalid("input must not be empty"));
+        }
+        if expected.is_empty() {
+            return Err(RuntimeError::invalid("expectedTurnId must not be empty"));
+        }
+        let Some(running) = &mut self.running else {
+            return Err(RuntimeError::invalid("no active turn to steer"));
+        };
+        if running.turn_id != expected {
+            let found = &running.turn_id;
+            return Err(RuntimeError::invalid(format!("expected active turn id `{expected}` but found `{found}`")));
+        }
+        if let Some(id) = &message.client_id
+            && let Some(earlier) = running.client_messages.get(id)
+        {
+            return if earlier.content == message.content { Ok(expected.to_owned()) } else { Err(other_input(id)) };
+        }
+        if running.join(&message) {
+            Ok(expected.to_owned())
+        } else {
+            Err(RuntimeError::invalid("no active turn to steer"))
+        }
+    }
+
+    fn interrupt(&mut self, turn_id: &str, request: &dyn Request) -> Result<()> {
+        match &self.running {
+            None if turn_id.is_empty() => Ok(()),
+            None => Err(RuntimeError::invalid("no active turn to interrupt")),
+            Some(running) if !turn_id.is_empty() && running.turn_id != turn_id => {
+                let found = &running.turn_id;
+                Err(RuntimeError::invalid(format!("expected active turn id {turn_id} but found {found}")))
+            }
+            Some(running) => {
+                request.reserve_reply();
+                running.cancel.cancel();
+                Ok(())
+            }
+        }
+    }
+
+    fn on_report(&mut self, report: TurnReport) {
+        match report {
+            TurnReport::Event(event) => self.tell(&event),
+            TurnReport::ItemStarted(id, item, event) => {
+                lock(&self.live).started_items.push((id, item));
+                self.tell(&event);
+            }
+            TurnReport::ItemCompleted(id, event) => {
+                lock(&self.live).started_items.retain(|(started, _)| *started != id);
+                self.tell(&event);
+            }
+            TurnReport::Waiting(flag, on) => self.set_flag(flag, on),
+            TurnReport::Ended(ended) => self.on_ended(*ended),
+        }
+    }
+
+    fn on_ended(&mut self, ended: TurnEnded) {
+        {
+            let mut live = lock(&self.live);
+            live.running_turn = None;
+            live.started_items.clear();
+        }
+        for event in &ended.before_status {
+            self.tell(event);
+        }
+        let failed = ended.turn.status == TurnStatus::Failed;
+        self.set_status(if failed { ThreadStatus::SystemError } else { ThreadStatus::Idle });
+        for event in &ended.after_status {
+            self.tell(event);
+        }
+        self.tell(&self.notify.turn_completed(ended.turn));
+        self.idle_since = Instant::now();
+        if let Some(running) = self.running.take() {
+            for late in running.late {
+                // The mailbox is this actor's own: it is open as long as the actor runs.
+                let _ = self.mailbox.send(late);
+            }
+        }
+        self.refresh_row_later();
+        self.runtime.turns.ended();
+    }
+
+    /// The turn has changed the row through the recorder; take over what it knows.
+    fn refresh_row_later(&self) {
+        if let Ok(recorder) = self.recorder.try_lock() {
+            lock(&self.live).row = recorder.row().clone();
+        }
+    }
+
+    // Settings and rows -------------------------------------------------------------------------------------------
+
+    /// Whether anything changed.
+    async fn update_settings(&mut self, overrides: &Overrides) -> Result<bool> {
+        let before = lock(&self.live).settings.clone();
+        let mut settings = before.clone();
+        settings.apply(overrides, &self.config)?;
+        if settings == before {
+            return Ok(false);
+        }
+        let outcome = self.recorder.lock().await.settings_changed(&settings).await;
+        lock(&self.live).settings = settings;
+        self.recorded(outcome).await?;
+        Ok(true)
+    }
+
+    async fn patch(&mut self, patch: ThreadPatch) -> Result<ThreadRow> {
+        let settings = lock(&self.live).settings.clone();
+        let outcome = self.recorder.lock().await.patch(patch, &settings).await;
+        self.recorded(outcome).await?;
+        let mut live = lock(&self.live);
+        live.materialized = !live.ephemeral;
+        Ok(live.row.clone())
+    }
+
+    /// Take over the row after something was recorded.
+    async fn recorded(&self, outcome: Result<()>) -> Result<()> {
+        outcome?;
+        let row = self.recorder.lock().await.row().clone();
+        lock(&self.live).row = row;
+        Ok(())
+    }
+
+    fn tell_settings(&self) {
+        let settings = lock(&self.live).settings.to_wire();
+        self.tell(&self.notify.settings_updated(settings));
+    }
+
+    // Subscribers and status --------------------------------------------------------------------------------------
+
+    fn subscribe(&mut self, client: Arc<dyn Client>) {
+        if !self.subscribers.iter().any(|subscriber| subscriber.id() == client.id()) {
+            self.subscribers.push(client);
+        }
+        lock(&self.live).subscribers = self.subscribers.len();
+    }
+
+    fn unsubscribe(&mut self, connection: ConnectionId) -> bool {
+        let before = self.subscribers.len();
+        self.subscribers.retain(|subscriber| subscriber.id() != connection);
+        lock(&self.live).subscribers = self.subscribers.len();
+        if self.subscribers.is_empty() && before > 0 {
+            self.idle_since = Instant::now();
+        }
+        self.subscribers.len() < before
+    }
+
+    fn tell(&self, event: &Event) {
+        for subscriber in &self.subscribers {
+            subscriber.send(event);
+        }
+    }
+
+    fn set_status(&self, status: ThreadStatus) {
+        {
+            let mut live = lock(&self.live);
+            if live.status == status {
+                return;
+            }
+            live.status = status.clone();
+        }
+        self.runtime.clients.broadcast(&self.notify.status_changed(status));
+    }
+
+    fn set_flag(&self, flag: ThreadActiveFlag, on: bool) {
+        let status = lock(&self.live).status.clone();
+        if let ThreadStatus::Active { mut active_flags } = status {
+            active_flags.retain(|other| *other != flag);
+            if on {
+                active_flags.push(flag);
+            }
+            self.set_status(ThreadStatus::Active { active_flags });
+        }
+    }
+
+    // The end -----------------------------------------------------------------------------------------------------
+
+    /// Interrupt the running turn, if any, and serve the mailbox until it is over.
+    async fn finish_running(&mut self, inbox: &mut mpsc::UnboundedReceiver<Command>) {
+        if let Some(running) = &self.running {
+            running.cancel.cancel();
+        }
+        while self.running.is_some() {
+            let Some(command) = inbox.recv().await else { return };
+            if let Command::Turn(report) = command {
+                self.on_report(report);
+            }
+            // Anything else drops its reply, which its sender reads as "not loaded".
+        }
+    }
+
+    /// Nobody listens and nothing runs for long enough.
+    fn unload_when_idle(&self) {
+        self.leave(true);
+        self.runtime.clients.broadcast(&self.notify.closed());
+    }
+
+    fn leave(&self, announced: bool) {
+        self.runtime.forget(&self.thread_id);
+        if announced {
+            self.set_status(ThreadStatus::NotLoaded);
+        }
+    }
+}
+
+struct Unloading {
+    how: Unload,
+    reply: Reply<()>,
+}
+
+enum Prepared {
+    /// The submission was there already, or joined the running turn.
+    Same(Box<Turn>),
+    /// The running turn has taken its last message: start one when it is over.
+    Later(Submission),
+    Run(Box<PreparedTurn>),
+}
+
+struct PreparedTurn {
+    started: super::recorder::Started,
+    message: UserMessage,
+    options: TurnOptions,
+    provider: crate::config::ProviderConfig,
+    settings_changed: bool,
+    warning: Option<Event>,
+}
+
+fn other_input(client_id: &str) -> RuntimeError {
+    RuntimeError::invalid(format!("clientUserMessageId `{client_id}` was already used with other input"))
+}
+
+/// The live part is only ever copied in and out under its lock, so that a panic cannot leave it half written.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
