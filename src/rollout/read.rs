@@ -1,0 +1,78 @@
+//! Cutting the bytes of a rollout file into lines.
+
+use std::io::{self, BufRead};
+
+/// Reads lines of any length from a file, keeping the exact bytes.
+#[derive(Debug)]
+pub struct Reader<R> {
+    source: R,
+}
+
+impl<R: BufRead> Reader<R> {
+    /// Read from here.
+    pub fn new(source: R) -> Reader<R> {
+        Reader { source }
+    }
+
+    /// Append the next line, its end included, to `into`. Returns how many bytes that are: 0 at the end of the file.
+    /// A last line without its end is given as it is.
+    ///
+    /// # Errors
+    /// The source's own.
+    pub fn next_line(&mut self, into: &mut Vec<u8>) -> io::Result<usize> {
+        self.source.read_until(b'\n', into)
+    }
+}
+
+/// The lines of some bytes, each with its end.
+pub fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes.split_inclusive(|byte| *byte == b'\n')
+}
+
+/// A line without its end, a byte order mark, and what a crash leaves of NUL bytes.
+pub fn content(line: &[u8]) -> &[u8] {
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+    let end = line
+        .iter()
+        .rposition(|byte| !matches!(byte, b'\n' | b'\r' | b' ' | b'\t' | 0))
+        .map_or(0, |at| at + 1);
+    let line = &line[..end];
+    let start = line.iter().position(|byte| !matches!(byte, b'\r' | b' ' | b'\t' | 0)).unwrap_or(0);
+    &line[start..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_ends_marks_and_nul_tails_are_no_content() {
+        for (line, expected) in [
+            (&b"{}\n"[..], &b"{}"[..]),
+            (b"{}\r\n", b"{}"),
+            (b"\xef\xbb\xbf{}\n", b"{}"),
+            (b"{}\0\0\0", b"{}"),
+            (b"\0\0{}\n", b"{}"),
+            (b" \t\r\n", b""),
+            (b"", b""),
+        ] {
+            assert_eq!(content(line), expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn lines_keep_every_byte() {
+        let bytes = b"a\r\n\nb\0\nlast";
+        assert_eq!(lines(bytes).collect::<Vec<_>>().concat(), bytes);
+        let mut reader = Reader::new(&bytes[..]);
+        let mut all = Vec::new();
+        let mut sizes = Vec::new();
+        loop {
+            match reader.next_line(&mut all).unwrap() {
+                0 => break,
+                size => sizes.push(size),
+            }
+        }
+        assert_eq!((all.as_slice(), sizes), (&bytes[..], vec![3, 1, 3, 4]));
+    }
+}

@@ -1,0 +1,300 @@
+//! Thread rows: metadata and settings.
+
+use sqlx::SqliteConnection;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{FromRow, Row};
+
+use super::append::Counters;
+use super::error::{Result, StoreError};
+use super::rows::{ThreadPatch, ThreadRow, TokenCounts};
+use super::{Store, key_range};
+
+impl FromRow<'_, SqliteRow> for ThreadRow {
+    fn from_row(row: &SqliteRow) -> Result<ThreadRow, sqlx::Error> {
+        Ok(ThreadRow {
+            thread_id: row.try_get("thread_id")?,
+            session_id: row.try_get("session_id")?,
+            forked_from_id: row.try_get("forked_from_id")?,
+            parent_thread_id: row.try_get("parent_thread_id")?,
+            attached_to_thread_id: row.try_get("attached_to_thread_id")?,
+            preview: row.try_get("preview")?,
+            name: row.try_get("name")?,
+            source_json: row.try_get("source_json")?,
+            source_kind: row.try_get("source_kind")?,
+            thread_source: row.try_get("thread_source")?,
+            originator: row.try_get("originator")?,
+            cli_version: row.try_get("cli_version")?,
+            model_provider: row.try_get("model_provider")?,
+            model: row.try_get("model")?,
+            reasoning_effort: row.try_get("reasoning_effort")?,
+            cwd: row.try_get("cwd")?,
+            settings_json: row.try_get("settings_json")?,
+            git_sha: row.try_get("git_sha")?,
+            git_branch: row.try_get("git_branch")?,
+            git_origin_url: row.try_get("git_origin_url")?,
+            history_mode: row.try_get("history_mode")?,
+            created_at_ms: row.try_get("created_at_ms")?,
+            updated_at_ms: row.try_get("updated_at_ms")?,
+            recency_at_ms: row.try_get("recency_at_ms")?,
+            archived_at_ms: row.try_get("archived_at_ms")?,
+            rollout_path: row.try_get("rollout_path")?,
+            agent_nickname: row.try_get("agent_nickname")?,
+            agent_role: row.try_get("agent_role")?,
+            memory_mode: row.try_get("memory_mode")?,
+            project_id: row.try_get("project_id")?,
+            section_id: row.try_get("section_id")?,
+            section_entered_at_ms: row.try_get("section_entered_at_ms")?,
+            section_position: row.try_get("section_position")?,
+            model_context_window: row.try_get("model_context_window")?,
+            journal_lines: row.try_get("journal_lines")?,
+            journal_bytes: row.try_get("journal_bytes")?,
+            context_from_line: row.try_get("context_from_line")?,
+            inherited_usage: TokenCounts {
+                input: row.try_get("inherited_input")?,
+                cached_input: row.try_get("inherited_cached_input")?,
+                cache_write_input: row.try_get("inherited_cache_write_input")?,
+                output: row.try_get("inherited_output")?,
+                reasoning_output: row.try_get("inherited_reasoning_output")?,
+                total: row.try_get("inherited_total")?,
+            },
+        })
+    }
+}
+
+impl Store {
+    /// A thread by its id.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn thread(&self, thread_id: &str) -> Result<Option<ThreadRow>> {
+        Ok(sqlx::query_as("select * from threads where thread_id = ?1")
+            .bind(thread_id)
+            .fetch_optional(&self.readers)
+            .await?)
+    }
+
+    /// The thread whose rollout file this is.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn thread_of_rollout(&self, path: &str) -> Result<Option<ThreadRow>> {
+        Ok(sqlx::query_as("select * from threads where rollout_path = ?1")
+            .bind(path)
+            .fetch_optional(&self.readers)
+            .await?)
+    }
+
+    /// Change members of a thread. Returns the row as it is then, or `None` when there is no such thread.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn patch_thread(&self, thread_id: &str, patch: ThreadPatch) -> Result<Option<ThreadRow>> {
+        let thread_id = thread_id.to_owned();
+        self.write(move |db| {
+            Box::pin(async move {
+                let Some(counters) = counters(db, &thread_id).await? else { return Ok(None) };
+                self::patch(db, &counters, None, &patch).await?;
+                Ok(sqlx::query_as("select * from threads where thread_id = ?1")
+                    .bind(&thread_id)
+                    .fetch_optional(db)
+                    .await?)
+            })
+        })
+        .await
+    }
+
+    /// Delete a thread: it is gone from every table. Tells whether it was there.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn delete_thread(&self, thread_id: &str) -> Result<bool> {
+        let thread_id = thread_id.to_owned();
+        self.write(move |db| {
+            Box::pin(async move {
+                let Some(counters) = counters(db, &thread_id).await? else { return Ok(false) };
+                clear_history(db, counters.thread_key).await?;
+                sqlx::query!("delete from rollout_files where thread_id = ?1", thread_id)
+                    .execute(&mut *db)
+                    .await?;
+                sqlx::query!("delete from threads where thread_key = ?1", counters.thread_key)
+                    .execute(db)
+                    .await?;
+                Ok(true)
+            })
+        })
+        .await
+    }
+}
+
+/// Delete a thread's journal and all that is derived from it; the thread's row stays.
+pub(super) async fn clear_history(db: &mut SqliteConnection, thread_key: i64) -> Result<()> {
+    let keys = key_range(thread_key);
+    let (from, to) = (keys.start, keys.end);
+    sqlx::query!("delete from items where item_key >= ?1 and item_key < ?2", from, to)
+        .execute(&mut *db)
+        .await?;
+    sqlx::query!("delete from turns where turn_key >= ?1 and turn_key < ?2", from, to)
+        .execute(&mut *db)
+        .await?;
+    sqlx::query!("delete from journal where run_key >= ?1 and run_key < ?2", from, to)
+        .execute(&mut *db)
+        .await?;
+    sqlx::query!("delete from token_usage where thread_key = ?1", thread_key).execute(&mut *db).await?;
+    sqlx::query!(
+        "update threads set journal_lines = 0, journal_bytes = 0, context_from_line = 0 where thread_key = ?1",
+        thread_key
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// The journal's counters of a thread, or `None` when there is no such thread.
+pub(super) async fn counters(db: &mut SqliteConnection, thread_id: &str) -> Result<Option<Counters>> {
+    let row = sqlx::query!(
+        r#"select thread_key as "thread_key!", journal_lines, journal_bytes from threads where thread_id = ?1"#,
+        thread_id
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row.map(|row| Counters {
+        thread_key: row.thread_key,
+        lines: row.journal_lines,
+        bytes: row.journal_bytes,
+    }))
+}
+
+/// Add a thread; its journal is empty.
+pub(super) async fn insert(db: &mut SqliteConnection, row: &ThreadRow) -> Result<()> {
+    let inherited = row.inherited_usage;
+    sqlx::query!(
+        "insert into threads (thread_id, session_id, forked_from_id, parent_thread_id, attached_to_thread_id, preview, name,
+             source_json, source_kind, thread_source, originator, cli_version, model_provider,
+             model, reasoning_effort, cwd, settings_json, git_sha, git_branch, git_origin_url,
+             history_mode, created_at_ms, updated_at_ms, recency_at_ms, archived_at_ms,
+             rollout_path, agent_nickname, agent_role, memory_mode, project_id, section_id,
+             section_entered_at_ms, section_position, inherited_input, inherited_cached_input,
+             inherited_cache_write_input, inherited_output, inherited_reasoning_output,
+             inherited_total, model_context_window)
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
+             ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37,
+             ?38, ?39, ?40)",
+        row.thread_id,
+        row.session_id,
+        row.forked_from_id,
+        row.parent_thread_id,
+        row.attached_to_thread_id,
+        row.preview,
+        row.name,
+        row.source_json,
+        row.source_kind,
+        row.thread_source,
+        row.originator,
+        row.cli_version,
+        row.model_provider,
+        row.model,
+        row.reasoning_effort,
+        row.cwd,
+        row.settings_json,
+        row.git_sha,
+        row.git_branch,
+        row.git_origin_url,
+        row.history_mode,
+        row.created_at_ms,
+        row.updated_at_ms,
+        row.recency_at_ms,
+        row.archived_at_ms,
+        row.rollout_path,
+        row.agent_nickname,
+        row.agent_role,
+        row.memory_mode,
+        row.project_id,
+        row.section_id,
+        row.section_entered_at_ms,
+        row.section_position,
+        inherited.input,
+        inherited.cached_input,
+        inherited.cache_write_input,
+        inherited.output,
+        inherited.reasoning_output,
+        inherited.total,
+        row.model_context_window
+    )
+    .execute(db)
+    .await
+    .map_err(|error| StoreError::Database(format!("adding thread {}: {error}", row.thread_id)))?;
+    Ok(())
+}
+
+/// Set the journal's counters and the members that a patch names.
+pub(super) async fn patch(
+    db: &mut SqliteConnection,
+    counters: &Counters,
+    context_from_line: Option<i64>,
+    patch: &ThreadPatch,
+) -> Result<()> {
+    let (set_name, name) = (patch.name.is_some(), patch.name.clone().flatten());
+    let (set_model, model) = (patch.model.is_some(), patch.model.clone().flatten());
+    let (set_reasoning_effort, reasoning_effort) =
+        (patch.reasoning_effort.is_some(), patch.reasoning_effort.clone().flatten());
+    let (set_git_sha, git_sha) = (patch.git_sha.is_some(), patch.git_sha.clone().flatten());
+    let (set_git_branch, git_branch) = (patch.git_branch.is_some(), patch.git_branch.clone().flatten());
+    let (set_git_origin_url, git_origin_url) =
+        (patch.git_origin_url.is_some(), patch.git_origin_url.clone().flatten());
+    let (set_archived_at_ms, archived_at_ms) =
+        (patch.archived_at_ms.is_some(), patch.archived_at_ms.clone().flatten());
+    let (set_rollout_path, rollout_path) =
+        (patch.rollout_path.is_some(), patch.rollout_path.clone().flatten());
+    sqlx::query!(
+        "update threads set journal_lines = ?2, journal_bytes = ?3,
+             context_from_line = coalesce(?4, context_from_line),
+             preview = iif(preview = '', coalesce(?5, ''), preview),
+             name = iif(?6, ?7, name),
+             model = iif(?8, ?9, model),
+             reasoning_effort = iif(?10, ?11, reasoning_effort),
+             git_sha = iif(?12, ?13, git_sha),
+             git_branch = iif(?14, ?15, git_branch),
+             git_origin_url = iif(?16, ?17, git_origin_url),
+             archived_at_ms = iif(?18, ?19, archived_at_ms),
+             rollout_path = iif(?20, ?21, rollout_path),
+             model_provider = coalesce(?22, model_provider),
+             cwd = coalesce(?23, cwd),
+             settings_json = coalesce(?24, settings_json),
+             updated_at_ms = coalesce(?25, updated_at_ms),
+             recency_at_ms = coalesce(?26, recency_at_ms),
+             model_context_window = coalesce(?27, model_context_window),
+             memory_mode = coalesce(?28, memory_mode)
+         where thread_key = ?1",
+        counters.thread_key,
+        counters.lines,
+        counters.bytes,
+        context_from_line,
+        patch.preview_if_empty,
+        set_name,
+        name,
+        set_model,
+        model,
+        set_reasoning_effort,
+        reasoning_effort,
+        set_git_sha,
+        git_sha,
+        set_git_branch,
+        git_branch,
+        set_git_origin_url,
+        git_origin_url,
+        set_archived_at_ms,
+        archived_at_ms,
+        set_rollout_path,
+        rollout_path,
+        patch.model_provider,
+        patch.cwd,
+        patch.settings_json,
+        patch.updated_at_ms,
+        patch.recency_at_ms,
+        patch.model_context_window,
+        patch.memory_mode
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
