@@ -1,1 +1,16 @@
-//! (module history: to be written)
+//! Pure functions from recorded lines to what is derived from them: turns, items, usage, metadata, model context.
+//!
+//! [`Projector`] takes lines one by one and gives changes; its state can be stored, so that reading goes on where it
+//! ended. [`context`] makes the input of the next model request. [`preview`] makes a thread's preview.
+//!
+//! **Invariant:** no clock, no files, no database: the same lines always give the same result.
+
+mod legacy;
+mod paginated;
+
+pub mod context;
+pub mod facts;
+pub mod preview;
+pub mod projector;
+
+pub use self::projector::{Change, Projector, TurnState, UsageChange};

@@ -1,0 +1,381 @@
+//! The legacy form: turns and items from events of messages (`protocol/rollout.md`, section 5), and the bare
+//! generation of mid 2025 (section 10).
+
+use serde_json::{Value, json};
+
+use super::paginated::roll_back;
+use super::preview;
+use super::projector::{Change, Projector, TurnState};
+use crate::rollout::item;
+use crate::rollout::line::{Event, UserMessageEvent};
+
+pub(super) fn event(state: &mut Projector, event: &Event, line_number: i64, changes: &mut Vec<Change>) {
+    match event {
+        Event::TaskStarted { turn_id: Some(turn_id), root_turn_id, started_at, .. } => {
+            close(state);
+            state.turns.push(TurnState {
+                turn_id: turn_id.clone(),
+                root_turn_id: root_turn_id.clone(),
+                status: "inProgress".to_owned(),
+                started_at_ms: started_at.map(|seconds| seconds.saturating_mul(1000)),
+                first_line: line_number,
+                explicit: true,
+                ..TurnState::default()
+            });
+            open_last(state, line_number, changes);
+        }
+        Event::UserMessage(message) => user_message(state, message, line_number, changes),
+        Event::AgentMessage { message, phase, memory_citation } if !message.is_empty() => {
+            let wire = json!({
+                "type": "agentMessage", "id": next_id(state), "text": message, "phase": phase, "moderation": null,
+                "memoryCitation": memory_citation, "delivery": null, "questions": null,
+                "startedAtMs": null, "completedAtMs": null,
+            });
+            push(state, None, wire, line_number, changes);
+        }
+        Event::AgentReasoning { text } => reasoning(state, "summary", text, line_number, changes),
+        Event::AgentReasoningRawContent { text } => reasoning(state, "content", text, line_number, changes),
+        Event::ItemCompleted { turn_id, item: recorded, started_at_ms, completed_at_ms, .. } => {
+            let kept = match recorded.get("type").and_then(Value::as_str) {
+                Some("Plan") => {
+                    recorded.get("text").and_then(Value::as_str).is_some_and(|text| !text.is_empty())
+                }
+                Some("Sleep") => true,
+                _ => false,
+            };
+            if kept && let Some(wire) = item::to_wire(recorded, *started_at_ms, *completed_at_ms) {
+                push(state, turn_id.as_deref(), wire, line_number, changes);
+            }
+        }
+        Event::PatchApplyEnd(end) => push_call(state, end, patch(end), line_number, changes),
+        Event::McpToolCallEnd(end) => push_call(state, end, mcp_call(end), line_number, changes),
+        Event::WebSearchEnd(end) => {
+            let search = json!({"type": "webSearch", "query": end["query"], "action": web_action(&end["action"]),
+                "results": null});
+            push_call(state, end, search, line_number, changes);
+        }
+        Event::ImageGenerationEnd(end) => {
+            let image = json!({"type": "imageGeneration", "status": end["status"], "revisedPrompt": end["revised_prompt"],
+                "result": end["result"], "savedPath": end["saved_path"]});
+            push_call(state, end, image, line_number, changes);
+        }
+        Event::ContextCompacted {} => {
+            let wire = json!({"type": "contextCompaction", "id": next_id(state)});
+            push(state, None, wire, line_number, changes);
+        }
+        Event::EnteredReviewMode(review) => {
+            let text = review.get("user_facing_hint").and_then(Value::as_str).unwrap_or_default();
+            let wire = json!({"type": "enteredReviewMode", "id": next_id(state), "review": text});
+            push(state, None, wire, line_number, changes);
+        }
+        Event::ExitedReviewMode(review) => {
+            let text = review
+                .pointer("/review_output/overall_explanation")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
+            let wire = json!({"type": "exitedReviewMode", "id": next_id(state), "review": text});
+            push(state, None, wire, line_number, changes);
+        }
+        Event::TurnAborted { turn_id, started_at, completed_at, duration_ms } => {
+            let Some(index) = find(state, turn_id.as_deref()) else { return };
+            let turn = &mut state.turns[index];
+            turn.status = "interrupted".to_owned();
+            set_times(turn, *started_at, *completed_at, *duration_ms);
+            state.tell_turn(index, line_number, changes);
+        }
+        Event::TaskComplete { turn_id, error, started_at, completed_at, duration_ms } => {
+            let Some(index) = find(state, turn_id.as_deref()) else { return };
+            let turn = &mut state.turns[index];
+            match error.as_ref().filter(|error| !error.is_null()) {
+                Some(error) => {
+                    turn.status = "failed".to_owned();
+                    turn.error = Some(turn_error(error));
+                }
+                None if turn.status == "inProgress" => turn.status = "completed".to_owned(),
+                None => {}
+            }
+            set_times(turn, *started_at, *completed_at, *duration_ms);
+            state.tell_turn(index, line_number, changes);
+            if state.open == Some(index) {
+                close(state);
+            }
+        }
+        Event::Error { message, codex_error_info } => {
+            let Some(index) = state.open else { return };
+            let turn = &mut state.turns[index];
+            turn.status = "failed".to_owned();
+            turn.error = Some(
+                json!({"message": message, "codexErrorInfo": codex_error_info, "additionalDetails": null}),
+            );
+            state.tell_turn(index, line_number, changes);
+        }
+        Event::ThreadRolledBack { num_turns } => {
+            close(state);
+            roll_back(state, *num_turns, changes);
+        }
+        _ => {}
+    }
+}
+
+/// A compaction keeps the turn it is in, or makes one that a user message may join.
+pub(super) fn compacted(state: &mut Projector, line_number: i64, changes: &mut Vec<Change>) {
+    ensure_open(state, line_number, changes);
+    if let Some(turn) = state.open.and_then(|open| state.turns.get_mut(open)) {
+        turn.compaction = true;
+    }
+}
+
+/// The bare generation has only model items: its messages make the turns.
+pub(super) fn bare_item(state: &mut Projector, text: &str, line_number: i64, changes: &mut Vec<Change>) {
+    let Ok(bare) = serde_json::from_str::<Value>(text) else { return };
+    let texts = |key: &str| -> Vec<String> {
+        let parts = bare[key].as_array().map(Vec::as_slice).unwrap_or_default();
+        parts.iter().filter_map(|part| part.get("text")?.as_str()).map(str::to_owned).collect()
+    };
+    match (bare["type"].as_str(), bare["role"].as_str()) {
+        (Some("message"), Some("user")) => {
+            let message = texts("content").join("\n");
+            if !message.is_empty() && !preview::is_injected(&message) {
+                user_message(
+                    state,
+                    &UserMessageEvent { message, ..UserMessageEvent::default() },
+                    line_number,
+                    changes,
+                );
+            }
+        }
+        (Some("message"), Some("assistant")) => {
+            let (message, phase) = (texts("content").join(""), None);
+            event(
+                state,
+                &Event::AgentMessage { message, phase, memory_citation: None },
+                line_number,
+                changes,
+            );
+        }
+        (Some("reasoning"), _) => {
+            for text in texts("summary") {
+                reasoning(state, "summary", &text, line_number, changes);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn user_message(
+    state: &mut Projector,
+    message: &UserMessageEvent,
+    line_number: i64,
+    changes: &mut Vec<Change>,
+) {
+    let images = message.images.as_deref().unwrap_or_default();
+    let local_images = message.local_images.as_deref().unwrap_or_default();
+    let audio = message.audio.as_deref().unwrap_or_default();
+    let local_audio = message.local_audio.as_deref().unwrap_or_default();
+    if state.facts.preview.is_empty() {
+        let (has_image, has_audio) =
+            (!images.is_empty() || !local_images.is_empty(), !audio.is_empty() || !local_audio.is_empty());
+        state.facts.preview = preview::of_message(&message.message, has_image, has_audio);
+    }
+    let joins = state
+        .open
+        .and_then(|open| state.turns.get(open))
+        .is_some_and(|turn| turn.explicit || (turn.compaction && turn.items == 0));
+    if !joins {
+        close(state);
+    }
+    ensure_open(state, line_number, changes);
+    let mut content = Vec::new();
+    if !message.message.trim().is_empty() {
+        let elements = item::text_elements_to_wire(&json!(message.text_elements));
+        content.push(json!({"type": "text", "text": message.message, "text_elements": elements}));
+    }
+    content.extend(images.iter().map(|url| json!({"type": "image", "url": url, "detail": null})));
+    content
+        .extend(local_images.iter().map(|path| json!({"type": "localImage", "path": path, "detail": null})));
+    content.extend(audio.iter().map(|url| json!({"type": "audio", "url": url})));
+    content.extend(local_audio.iter().map(|path| json!({"type": "localAudio", "path": path})));
+    let wire = json!({
+        "type": "userMessage", "id": next_id(state), "clientId": message.client_id, "content": content,
+        "startedAtMs": null, "completedAtMs": null,
+    });
+    push(state, None, wire, line_number, changes);
+}
+
+/// Reasoning is added to the last item when that is reasoning too.
+fn reasoning(state: &mut Projector, part: &str, text: &str, line_number: i64, changes: &mut Vec<Change>) {
+    if text.is_empty() {
+        return;
+    }
+    if state.open.is_some()
+        && let Some(last) = state.last_item.as_mut().filter(|last| last["type"] == "reasoning")
+    {
+        if let Some(texts) = last[part].as_array_mut() {
+            texts.push(json!(text));
+        }
+        let item = last.clone();
+        if let Some(turn) = state.open.and_then(|open| state.turns.get(open)) {
+            changes.push(Change::Item { turn_id: turn.turn_id.clone(), item });
+        }
+        return;
+    }
+    let mut wire = json!({"type": "reasoning", "id": next_id(state), "summary": [], "content": [],
+        "startedAtMs": null, "completedAtMs": null});
+    wire[part] = json!([text]);
+    push(state, None, wire, line_number, changes);
+}
+
+fn push_call(
+    state: &mut Projector,
+    end: &Value,
+    mut wire: Value,
+    line_number: i64,
+    changes: &mut Vec<Change>,
+) {
+    let turn_id = end.get("turn_id").and_then(Value::as_str).filter(|id| !id.is_empty());
+    wire["id"] = end.get("call_id").cloned().unwrap_or_else(|| json!(next_id(state)));
+    push(state, turn_id, wire, line_number, changes);
+}
+
+/// Add an item to the turn that it names, or to the open one. An item of an unknown turn is dropped.
+fn push(
+    state: &mut Projector,
+    turn_id: Option<&str>,
+    wire: Value,
+    line_number: i64,
+    changes: &mut Vec<Change>,
+) {
+    let index = match turn_id {
+        Some(id) => state.turns.iter().rposition(|turn| turn.turn_id == id),
+        None => {
+            ensure_open(state, line_number, changes);
+            state.open
+        }
+    };
+    let Some(index) = index else { return };
+    let Some(turn) = state.turns.get_mut(index) else { return };
+    turn.items += 1;
+    let own_id = wire["id"].as_str().is_some_and(|id| id == format!("item-{}", state.next_item));
+    if own_id {
+        state.next_item += 1;
+    }
+    let turn_id = turn.turn_id.clone();
+    if state.open == Some(index) {
+        state.last_item = Some(wire.clone());
+    }
+    state.tell_turn(index, line_number, changes);
+    changes.push(Change::Item { turn_id, item: wire });
+}
+
+fn next_id(state: &Projector) -> String {
+    format!("item-{}", state.next_item)
+}
+
+/// Open a turn that no event announced, if none is open.
+fn ensure_open(state: &mut Projector, line_number: i64, changes: &mut Vec<Change>) {
+    if state.open.is_none() {
+        state.turns.push(TurnState {
+            turn_id: format!("rollout-{}", state.parsed),
+            status: "completed".to_owned(),
+            first_line: line_number,
+            ..TurnState::default()
+        });
+        open_last(state, line_number, changes);
+    }
+}
+
+fn open_last(state: &mut Projector, line_number: i64, changes: &mut Vec<Change>) {
+    let index = state.turns.len() - 1;
+    state.open = Some(index);
+    state.last_item = None;
+    state.tell_turn(index, line_number, changes);
+}
+
+fn close(state: &mut Projector) {
+    state.open = None;
+    state.last_item = None;
+}
+
+fn find(state: &Projector, turn_id: Option<&str>) -> Option<usize> {
+    turn_id.and_then(|id| state.turns.iter().rposition(|turn| turn.turn_id == id)).or(state.open)
+}
+
+fn set_times(
+    turn: &mut TurnState,
+    started_at: Option<i64>,
+    completed_at: Option<i64>,
+    duration_ms: Option<i64>,
+) {
+    if let Some(seconds) = started_at {
+        turn.started_at_ms = Some(seconds.saturating_mul(1000));
+    }
+    turn.completed_at_ms = completed_at.map(|seconds| seconds.saturating_mul(1000));
+    turn.duration_ms = duration_ms;
+}
+
+/// An error of a line → as the wire has it.
+pub(super) fn turn_error(error: &Value) -> Value {
+    let info =
+        error.get("codex_error_info").or_else(|| error.get("codexErrorInfo")).cloned().unwrap_or(Value::Null);
+    json!({
+        "message": error.get("message").and_then(Value::as_str).unwrap_or_default(), "codexErrorInfo": info_to_wire(info),
+        "additionalDetails": error.get("additional_details").cloned().unwrap_or(Value::Null), "misalignment": null,
+    })
+}
+
+fn info_to_wire(info: Value) -> Value {
+    match info {
+        Value::String(word) => json!(item::camel(&word)),
+        Value::Object(object) => Value::Object(
+            object
+                .into_iter()
+                .map(|(key, mut value)| {
+                    if let Some(status) =
+                        value.as_object_mut().and_then(|inner| inner.remove("http_status_code"))
+                    {
+                        value["httpStatusCode"] = status;
+                    }
+                    (item::camel(&key), value)
+                })
+                .collect(),
+        ),
+        other => other,
+    }
+}
+
+fn patch(end: &Value) -> Value {
+    let failed = end.get("success").and_then(Value::as_bool) == Some(false);
+    let status =
+        end.get("status").and_then(Value::as_str).unwrap_or(if failed { "failed" } else { "completed" });
+    json!({"type": "fileChange", "changes": item::changes_to_wire(&end["changes"]), "status": status})
+}
+
+fn mcp_call(end: &Value) -> Value {
+    let invocation = &end["invocation"];
+    let (ok, err) = (end.pointer("/result/Ok"), end.pointer("/result/Err"));
+    let failed = err.is_some() || ok.and_then(|ok| ok.get("isError")).and_then(Value::as_bool) == Some(true);
+    let result = ok.map(|ok| {
+        json!({"content": ok["content"], "structuredContent": ok.get("structuredContent"), "_meta": ok.get("_meta")})
+    });
+    json!({
+        "type": "mcpToolCall", "server": invocation["server"], "tool": invocation["tool"],
+        "status": if failed { "failed" } else { "completed" }, "arguments": invocation["arguments"],
+        "mcpAppResourceUri": end.get("mcp_app_resource_uri"), "pluginId": null, "result": result,
+        "error": err.map(|error| json!({"message": error})), "durationMs": item::duration_to_ms(&end["duration"]),
+    })
+}
+
+fn web_action(action: &Value) -> Value {
+    match action {
+        Value::Object(object) => Value::Object(
+            object
+                .iter()
+                .map(|(key, value)| match (key.as_str(), value.as_str()) {
+                    ("type", Some(kind)) => (key.clone(), json!(item::camel(kind))),
+                    _ => (item::camel(key), value.clone()),
+                })
+                .collect(),
+        ),
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,54 @@
+//! A thread's preview: the first user message, as a list shows it (`protocol/rollout.md`, section 6).
+
+/// What an editor puts between its context and the user's own words.
+const REQUEST_MARK: &str = "## My request for Codex:";
+
+/// The preview of a text; empty when nothing is left of it.
+pub fn of_text(text: &str) -> String {
+    let own = text.rfind(REQUEST_MARK).map_or(text, |at| &text[at + REQUEST_MARK.len()..]);
+    own.trim().to_owned()
+}
+
+/// The preview of a message with this text, with images or audio beside it.
+pub fn of_message(text: &str, has_image: bool, has_audio: bool) -> String {
+    let text = of_text(text);
+    match (text.is_empty(), has_image, has_audio) {
+        (false, ..) => text,
+        (true, true, _) => "[Image]".to_owned(),
+        (true, false, true) => "[Audio]".to_owned(),
+        (true, false, false) => String::new(),
+    }
+}
+
+/// Texts that programs put into user messages of the bare generation; they are no user's words.
+const INJECTED: &[&str] = &[
+    "<environment_context>",
+    "<user_instructions>",
+    "# AGENTS.md instructions",
+    "<user_action>",
+    "<turn_aborted>",
+    "<permissions instructions>",
+    "<skills_instructions>",
+    "<collaboration_mode>",
+    "<model_switch>",
+    "<codex_internal_context",
+];
+
+/// Whether a text of a user message was put there by a program.
+pub fn is_injected(text: &str) -> bool {
+    let text = text.trim_start();
+    INJECTED.iter().any(|prefix| text.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_after_the_last_mark_count() {
+        assert_eq!(of_text("context\n## My request for Codex:\n fix it \n"), "fix it");
+        assert_eq!(of_text("  two\nlines "), "two\nlines");
+        assert_eq!(of_message(" ", true, true), "[Image]");
+        assert_eq!(of_message("", false, true), "[Audio]");
+    }
+}

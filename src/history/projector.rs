@@ -1,0 +1,289 @@
+//! The incremental reducer: lines in, changes out.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::facts::Facts;
+use super::{legacy, paginated};
+use crate::rollout::line::{Event, Line, Record, TokenInfo, Tokens};
+
+/// Something to store.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// A turn, new or changed, by its id.
+    Turn(TurnState),
+    /// An item as the wire has it, new or replaced by its id, of this turn.
+    Item {
+        /// The turn.
+        turn_id: String,
+        /// The item.
+        item: Value,
+    },
+    /// These turns were rolled back.
+    DropTurns(Vec<String>),
+    /// A model response's tokens.
+    Usage(UsageChange),
+    /// The model context starts anew at this line.
+    ContextRestart(i64),
+}
+
+/// A turn.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TurnState {
+    /// Its id.
+    pub turn_id: String,
+    /// `rootTurnId`.
+    pub root_turn_id: Option<String>,
+    /// `inProgress`, `completed`, `interrupted` or `failed`.
+    pub status: String,
+    /// `TurnError` as the wire has it.
+    pub error: Option<Value>,
+    /// Unix milliseconds.
+    pub started_at_ms: Option<i64>,
+    /// Unix milliseconds.
+    pub completed_at_ms: Option<i64>,
+    /// Milliseconds.
+    pub duration_ms: Option<i64>,
+    /// Its first line.
+    pub first_line: i64,
+    /// The line after its last so far.
+    pub end_line: i64,
+    /// Whether it was announced by an event of its own.
+    pub explicit: bool,
+    /// How many items it has.
+    pub items: usize,
+    /// Whether a compaction keeps it though it is empty.
+    pub compaction: bool,
+}
+
+/// A model response's tokens.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UsageChange {
+    /// The turn.
+    pub turn_id: String,
+    /// Unique within the thread.
+    pub response_id: String,
+    /// The tokens.
+    pub tokens: Tokens,
+    /// When, RFC 3339.
+    pub at: Option<String>,
+    /// Model of the turn, as far as known.
+    pub model: Option<String>,
+    /// Provider of the thread.
+    pub model_provider: Option<String>,
+    /// The model's context window.
+    pub model_context_window: Option<i64>,
+}
+
+/// The reducer. Its state can be stored between lines.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Projector {
+    pub(super) facts: Facts,
+    pub(super) turns: Vec<TurnState>,
+    /// Index of the open turn.
+    pub(super) open: Option<usize>,
+    /// Number of the next item, in the legacy form.
+    pub(super) next_item: usize,
+    /// Lines that were understood so far.
+    pub(super) parsed: usize,
+    /// The last item of the open turn, which reasoning may be added to.
+    pub(super) last_item: Option<Value>,
+    /// Totals seen so far: a count that comes again is no new response.
+    seen_totals: HashSet<[i64; 5]>,
+    has_meta: bool,
+    has_user_events: bool,
+    /// Lines copied from a parent are still going on.
+    inheriting: bool,
+}
+
+impl Projector {
+    /// Before the first line.
+    pub fn new() -> Projector {
+        Projector { next_item: 1, ..Projector::default() }
+    }
+
+    /// What is known of the thread so far.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Whether any metadata was there.
+    pub fn has_meta(&self) -> bool {
+        self.has_meta
+    }
+
+    pub(super) fn is_paginated(&self) -> bool {
+        self.facts.history_mode.as_deref() == Some("paginated")
+    }
+
+    /// Take a line; `line_number` counts all lines of the file from 0.
+    pub fn feed(&mut self, line: &Line<'_>, line_number: i64, changes: &mut Vec<Change>) {
+        if matches!(line.record, Record::Unknown) {
+            return;
+        }
+        self.note_time(line);
+        if let Some(ordinal) = line.ordinal {
+            self.facts.next_ordinal = ordinal + 1;
+        }
+        match &line.record {
+            Record::SessionMeta(meta) | Record::BareMeta(meta) => self.on_meta(meta),
+            Record::TurnContext(context) => self.facts.turn_context(context),
+            Record::TokenUsage(record) => {
+                self.seen_totals.insert(key(record.thread_token_usage));
+                let foreign = record.thread_id.is_some() && record.thread_id != self.facts.thread_id;
+                if !foreign && !self.inheriting {
+                    let response_id =
+                        record.response_id.clone().unwrap_or_else(|| total_key(record.thread_token_usage));
+                    let turn_id = record.turn_id.clone().unwrap_or_else(|| self.latest_turn_id());
+                    self.usage(line, turn_id, response_id, record.usage, None, changes);
+                }
+            }
+            Record::Event(event) => self.on_event(line, event, line_number, changes),
+            Record::Compacted(_) => {
+                changes.push(Change::ContextRestart(line_number));
+                if !self.is_paginated() {
+                    legacy::compacted(self, line_number, changes);
+                }
+            }
+            Record::BareItem(item) => legacy::bare_item(self, item.get(), line_number, changes),
+            Record::ResponseItem(_) | Record::Other | Record::Unknown => {}
+        }
+        self.parsed += 1;
+    }
+
+    /// The end of the lines there are: turns that were not ended.
+    pub fn finish(&mut self, changes: &mut Vec<Change>) {
+        if let Some(turn) = self.open.and_then(|open| self.turns.get(open))
+            && turn.status == "inProgress"
+        {
+            changes.push(Change::Turn(TurnState { status: "interrupted".to_owned(), ..turn.clone() }));
+        }
+    }
+
+    fn note_time(&mut self, line: &Line<'_>) {
+        if let Some(timestamp) = &line.timestamp
+            && self.facts.updated_at.as_deref().is_none_or(|latest| latest < timestamp.as_ref())
+        {
+            self.facts.updated_at = Some(timestamp.to_string());
+        }
+    }
+
+    fn on_meta(&mut self, meta: &crate::rollout::line::SessionMeta) {
+        if !self.has_meta {
+            self.has_meta = true;
+            self.facts.meta(meta, true);
+        } else if meta.id == self.facts.thread_id {
+            self.facts.meta(meta, false);
+        } else {
+            // A legacy fork has copied its parent's lines, its metadata first.
+            self.inheriting = true;
+        }
+    }
+
+    fn on_event(&mut self, line: &Line<'_>, event: &Event, line_number: i64, changes: &mut Vec<Change>) {
+        match event {
+            Event::TokenCount { info } => {
+                if let Some(info) = info {
+                    self.token_count(line, info, changes);
+                }
+                return;
+            }
+            Event::ThreadSettingsApplied { thread_settings } => {
+                self.facts.settings_applied(thread_settings);
+                return;
+            }
+            Event::ThreadGoalUpdated(goal) => {
+                if self.facts.preview.is_empty()
+                    && let Some(objective) = goal.pointer("/goal/objective").and_then(Value::as_str)
+                {
+                    self.facts.preview = objective.trim().to_owned();
+                }
+                return;
+            }
+            Event::TaskStarted { turn_id: Some(turn_id), model_context_window, .. } => {
+                if self.inheriting && self.is_own_turn(turn_id) {
+                    self.inheriting = false;
+                }
+                if model_context_window.is_some() {
+                    self.facts.model_context_window = *model_context_window;
+                }
+            }
+            Event::UserMessage(_) => self.has_user_events = true,
+            _ => {}
+        }
+        if self.is_paginated() {
+            paginated::event(self, event, line_number, changes);
+        } else {
+            legacy::event(self, event, line_number, changes);
+        }
+    }
+
+    /// A turn that began after the fork was made: ids of version 7 sort by time.
+    fn is_own_turn(&self, turn_id: &str) -> bool {
+        self.facts.thread_id.as_deref().is_some_and(|thread_id| turn_id >= thread_id)
+    }
+
+    fn token_count(&mut self, line: &Line<'_>, info: &TokenInfo, changes: &mut Vec<Change>) {
+        self.facts.final_tokens = Some(info.total_token_usage);
+        if info.model_context_window.is_some() {
+            self.facts.model_context_window = info.model_context_window;
+        }
+        let is_new = self.seen_totals.insert(key(info.total_token_usage));
+        if self.inheriting {
+            self.facts.inherited_tokens = info.total_token_usage;
+        } else if is_new {
+            let (turn_id, response_id) = (self.latest_turn_id(), total_key(info.total_token_usage));
+            self.usage(line, turn_id, response_id, info.last_token_usage, info.model_context_window, changes);
+        }
+    }
+
+    fn usage(
+        &self,
+        line: &Line<'_>,
+        turn_id: String,
+        response_id: String,
+        tokens: Tokens,
+        window: Option<i64>,
+        changes: &mut Vec<Change>,
+    ) {
+        changes.push(Change::Usage(UsageChange {
+            turn_id,
+            response_id,
+            tokens,
+            at: line.timestamp.as_deref().map(str::to_owned),
+            model: self.facts.model.clone(),
+            model_provider: self.facts.model_provider.clone(),
+            model_context_window: window.or(self.facts.model_context_window),
+        }));
+    }
+
+    fn latest_turn_id(&self) -> String {
+        self.turns.last().map(|turn| turn.turn_id.clone()).unwrap_or_default()
+    }
+
+    /// Tell of a turn that was changed.
+    pub(super) fn tell_turn(&mut self, index: usize, line_number: i64, changes: &mut Vec<Change>) {
+        if let Some(turn) = self.turns.get_mut(index) {
+            turn.end_line = line_number + 1;
+            changes.push(Change::Turn(turn.clone()));
+        }
+    }
+}
+
+fn key(total: Tokens) -> [i64; 5] {
+    [
+        total.input_tokens,
+        total.cached_input_tokens,
+        total.output_tokens,
+        total.reasoning_output_tokens,
+        total.total_tokens,
+    ]
+}
+
+/// A key for a response that has no id: the totals after it.
+fn total_key(total: Tokens) -> String {
+    let [input, cached, output, reasoning, all] = key(total);
+    format!("total:{input}:{cached}:{output}:{reasoning}:{all}")
+}
