@@ -9,6 +9,7 @@
 //! - A child process inherits no descriptor but its standard streams, and dies with the server ([`exec`]).
 //! - A sandbox that the kernel cannot enforce is refused, never silently left out ([`sandbox`]).
 
+pub mod exec;
 pub mod image;
 pub mod patch;
 pub mod plan;
