@@ -9,10 +9,12 @@
 //! - A child process inherits no descriptor but its standard streams, and dies with the server ([`exec`]).
 //! - A sandbox that the kernel cannot enforce is refused, never silently left out ([`sandbox`]).
 
+pub mod command;
 pub mod exec;
 pub mod image;
 pub mod patch;
 pub mod plan;
+pub mod specs;
 pub mod turn_diff;
 
 /// The arguments of a function call as a typed value, or the text that tells the model what is wrong with them.
