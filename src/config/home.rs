@@ -1,0 +1,69 @@
+//! The home: where the database, the configuration and the rollouts are.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+/// The folder of everything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home(PathBuf);
+
+#[derive(Deserialize)]
+struct AuthFile {
+    #[serde(rename = "OPENAI_API_KEY")]
+    api_key: Option<String>,
+}
+
+impl Home {
+    /// The home that a flag or the environment names, else `~/.codex`; made when it is not there.
+    ///
+    /// # Errors
+    /// No home can be told, or it cannot be made.
+    pub fn find(flag: Option<&Path>) -> std::io::Result<Home> {
+        let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let path = flag
+            .map(Path::to_owned)
+            .or_else(|| named("THREADKEEP_HOME"))
+            .or_else(|| named("CODEX_HOME"))
+            .or_else(|| named("HOME").map(|home| home.join(".codex")));
+        let Some(path) = path else {
+            return Err(std::io::Error::new(
+                std::io::ErrorKind::NotFound,
+                "no home: give one with --home, or set THREADKEEP_HOME",
+            ));
+        };
+        std::fs::create_dir_all(&path)?;
+        Ok(Home(std::path::absolute(path)?))
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The user's configuration file.
+    pub fn config_file(&self) -> PathBuf {
+        self.0.join("config.toml")
+    }
+
+    /// The key of `auth.json`, if there is one.
+    pub fn api_key(&self) -> Option<String> {
+        let text = std::fs::read_to_string(self.0.join("auth.json")).ok()?;
+        serde_json::from_str::<AuthFile>(&text).ok()?.api_key.filter(|key| !key.is_empty())
+    }
+
+    /// An id of this home, made once.
+    pub fn installation_id(&self, new: impl FnOnce() -> String) -> String {
+        let path = self.0.join("installation_id");
+        match std::fs::read_to_string(&path) {
+            Ok(id) if !id.trim().is_empty() => id.trim().to_owned(),
+            _ => {
+                let id = new();
+                if let Err(error) = std::fs::write(&path, &id) {
+                    tracing::warn!(%error, path = %path.display(), "the installation id could not be kept");
+                }
+                id
+            }
+        }
+    }
+}
