@@ -43,3 +43,7 @@ pub mod runtime;
 pub mod server;
 pub mod store;
 pub mod tools;
+
+/// The version of the protocol that is spoken: clients take the features of a server from it
+/// (`protocol/clients.md`, section 2).
+pub const PROTOCOL_VERSION: &str = "0.171.0";

@@ -351,7 +351,7 @@ pub struct CommandExecutionApprovalDecisionApplyNetworkPolicyAmendment {
 }
 
 /// A union of the wire: `CommandExecutionApprovalKind` in the schema.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CommandExecutionApprovalKind {
     /// `command`.
     #[serde(rename = "command")]
@@ -386,7 +386,7 @@ pub struct NetworkPolicyAmendment {
 }
 
 /// A union of the wire: `FileChangeApprovalDecision` in the schema.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum FileChangeApprovalDecision {
     /// `accept`.
     #[serde(rename = "accept")]

@@ -90,7 +90,7 @@ pub struct ExperimentalFeature {
 }
 
 /// A union of the wire: `ExperimentalFeatureStage` in the schema.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ExperimentalFeatureStage {
     /// `beta`.
     #[serde(rename = "beta")]

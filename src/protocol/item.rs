@@ -807,7 +807,7 @@ pub struct AgentMessageModeration {
 }
 
 /// A union of the wire: `MessagePhase` in the schema.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MessagePhase {
     /// `commentary`.
     #[serde(rename = "commentary")]

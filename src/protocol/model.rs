@@ -165,7 +165,7 @@ pub struct ModelAccessPrograms {
 }
 
 /// A union of the wire: `InputModality` in the schema.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum InputModality {
     /// `text`.
     #[serde(rename = "text")]

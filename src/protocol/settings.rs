@@ -231,7 +231,7 @@ pub enum SandboxPolicy {
 }
 
 /// A union of the wire: `ReasoningSummary` in the schema.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ReasoningSummary {
     /// `auto`.
     #[serde(rename = "auto")]
@@ -248,7 +248,7 @@ pub enum ReasoningSummary {
 }
 
 /// A union of the wire: `TurnSettingsUpdateStatus` in the schema.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TurnSettingsUpdateStatus {
     /// `applied`.
     #[serde(rename = "applied")]

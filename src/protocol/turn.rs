@@ -293,7 +293,7 @@ pub struct TurnsPage {
 }
 
 /// A union of the wire: `TurnItemsView` in the schema.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TurnItemsView {
     /// `notLoaded`.
     #[serde(rename = "notLoaded")]

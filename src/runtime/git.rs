@@ -13,9 +13,10 @@ pub fn info(cwd: &Path) -> Option<GitInfo> {
     let head = fs::read_to_string(git_dir.join("HEAD")).ok()?;
     let head = head.trim();
     let (branch, sha) = match head.strip_prefix("ref: ") {
-        Some(reference) => {
-            (reference.strip_prefix("refs/heads/").map(str::to_owned), resolve(&git_dir, &common_dir, reference))
-        }
+        Some(reference) => (
+            reference.strip_prefix("refs/heads/").map(str::to_owned),
+            resolve(&git_dir, &common_dir, reference),
+        ),
         None => (None, Some(head.to_owned())),
     };
     let origin_url = fs::read_to_string(common_dir.join("config")).ok().and_then(|text| origin_url(&text));
@@ -59,7 +60,10 @@ fn origin_url(config: &str) -> Option<String> {
     for line in config.lines().map(str::trim) {
         if line.starts_with('[') {
             in_origin = line == r#"[remote "origin"]"#;
-        } else if in_origin && let Some((key, value)) = line.split_once('=') && key.trim() == "url" {
+        } else if in_origin
+            && let Some((key, value)) = line.split_once('=')
+            && key.trim() == "url"
+        {
             return Some(value.trim().to_owned());
         }
     }
@@ -77,7 +81,11 @@ mod tests {
         fs::create_dir_all(git.join("refs/heads")).unwrap();
         fs::write(git.join("HEAD"), "ref: refs/heads/topic\n").unwrap();
         fs::write(git.join("refs/heads/topic"), "abc123\n").unwrap();
-        fs::write(git.join("config"), "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = https://example.com/r.git\n").unwrap();
+        fs::write(
+            git.join("config"),
+            "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = https://example.com/r.git\n",
+        )
+        .unwrap();
         let sub = dir.path().join("a/b");
         fs::create_dir_all(&sub).unwrap();
         let found = info(&sub).unwrap();

@@ -88,11 +88,19 @@ pub fn to_model(content: &[UserInput], cwd: &str) -> Vec<Value> {
     for part in content {
         match part {
             UserInput::Text { text, .. } => parts.push(json!({"type": "input_text", "text": text})),
-            UserInput::Image { url: Some(url), .. } => parts.push(json!({"type": "input_image", "image_url": url})),
-            UserInput::Image { file_id: Some(id), .. } => parts.push(json!({"type": "input_image", "file_id": id})),
+            UserInput::Image { url: Some(url), .. } => {
+                parts.push(json!({"type": "input_image", "image_url": url}))
+            }
+            UserInput::Image { file_id: Some(id), .. } => {
+                parts.push(json!({"type": "input_image", "file_id": id}))
+            }
             UserInput::LocalImage { path, .. } => local_image(path, cwd, &mut parts),
-            UserInput::Audio { url: Some(url), .. } => parts.push(json!({"type": "input_audio", "audio_url": url})),
-            UserInput::LocalAudio { path } => parts.push(json!({"type": "input_text", "text": format!("[audio file {path}]")})),
+            UserInput::Audio { url: Some(url), .. } => {
+                parts.push(json!({"type": "input_audio", "audio_url": url}))
+            }
+            UserInput::LocalAudio { path } => {
+                parts.push(json!({"type": "input_text", "text": format!("[audio file {path}]")}))
+            }
             UserInput::Skill { name, path } | UserInput::Mention { name, path } => {
                 parts.push(json!({"type": "input_text", "text": format!("[{name}]({path})")}));
             }
@@ -105,12 +113,13 @@ pub fn to_model(content: &[UserInput], cwd: &str) -> Vec<Value> {
 /// An image file, between two texts that name it; one that cannot be read is told to the model as a text.
 fn local_image(path: &str, cwd: &str, parts: &mut Vec<Value>) {
     let full = std::path::Path::new(cwd).join(path);
-    match crate::tools::image::data_url(&full) {
+    match super::image::data_url(&full) {
         Ok(url) => {
             parts.push(json!({"type": "input_text", "text": format!("<image path=\"{path}\">")}));
             parts.push(json!({"type": "input_image", "image_url": url}));
             parts.push(json!({"type": "input_text", "text": "</image>"}));
         }
-        Err(error) => parts.push(json!({"type": "input_text", "text": format!("The image could not be attached: {error}")})),
+        Err(error) => parts
+            .push(json!({"type": "input_text", "text": format!("The image could not be attached: {error}")})),
     }
 }

@@ -9,6 +9,7 @@ use super::client::Event;
 use crate::clock::Clock;
 use crate::protocol::error::{ErrorNotification, TurnError};
 use crate::protocol::item::{ItemCompletedNotification, ItemStartedNotification};
+use crate::protocol::settings::{ThreadSettings, ThreadSettingsUpdatedNotification};
 use crate::protocol::thread::{
     Thread, ThreadArchivedNotification, ThreadClosedNotification, ThreadDeletedNotification,
     ThreadNameUpdatedNotification, ThreadStartedNotification, ThreadStatus, ThreadStatusChangedNotification,
@@ -78,6 +79,15 @@ impl Notify {
         )
     }
 
+    /// `thread/settings/updated`.
+    pub fn settings_updated(&self, thread_settings: ThreadSettings) -> Event {
+        let thread_id = self.id();
+        self.event(
+            "thread/settings/updated",
+            &ThreadSettingsUpdatedNotification { thread_id, thread_settings },
+        )
+    }
+
     /// `turn/started`.
     pub fn turn_started(&self, turn: Turn) -> Event {
         self.event("turn/started", &TurnStartedNotification { thread_id: self.id(), turn })
@@ -92,7 +102,12 @@ impl Notify {
     pub fn item_started(&self, turn_id: &str, item: Box<RawValue>, started_at_ms: i64) -> Event {
         self.event(
             "item/started",
-            &ItemStartedNotification { item, thread_id: self.id(), turn_id: turn_id.to_owned(), started_at_ms },
+            &ItemStartedNotification {
+                item,
+                thread_id: self.id(),
+                turn_id: turn_id.to_owned(),
+                started_at_ms,
+            },
         )
     }
 
@@ -114,7 +129,11 @@ impl Notify {
     pub fn token_usage(&self, turn_id: &str, token_usage: ThreadTokenUsage) -> Event {
         self.event(
             "thread/tokenUsage/updated",
-            &ThreadTokenUsageUpdatedNotification { thread_id: self.id(), turn_id: turn_id.to_owned(), token_usage },
+            &ThreadTokenUsageUpdatedNotification {
+                thread_id: self.id(),
+                turn_id: turn_id.to_owned(),
+                token_usage,
+            },
         )
     }
 

@@ -8,7 +8,8 @@
 use serde_json::{Value, json};
 
 use super::settings::Settings;
-use crate::protocol::settings::{AskForApproval, ModeKind, SandboxPolicy};
+use crate::protocol::approval::AskForApproval;
+use crate::protocol::settings::{ModeKind, SandboxPolicy};
 
 /// The base instructions of a thread that brings none of its own.
 pub const BASE_INSTRUCTIONS: &str = "\
@@ -40,7 +41,11 @@ struct Part {
 }
 
 /// The context messages that the model has not been told yet, as model items, and the new state of what it was told.
-pub fn context_messages(settings: &Settings, instructions: Option<&str>, now: &str) -> (Vec<Value>, Vec<String>) {
+pub fn context_messages(
+    settings: &Settings,
+    instructions: Option<&str>,
+    now: &str,
+) -> (Vec<Value>, Vec<String>) {
     let parts = parts(settings, instructions);
     let told: Vec<String> = parts.iter().map(|part| part.text.clone()).collect();
     let new: Vec<&Part> = parts.iter().filter(|part| !settings.told.contains(&part.text)).collect();
@@ -55,7 +60,9 @@ pub fn context_messages(settings: &Settings, instructions: Option<&str>, now: &s
     }
     for part in new.iter().filter(|part| part.role == "user") {
         let text = part.text.replace(DATE_PLACE, now);
-        items.push(json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}));
+        items.push(
+            json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}),
+        );
     }
     (items, told)
 }
@@ -69,10 +76,16 @@ fn parts(settings: &Settings, instructions: Option<&str>) -> Vec<Part> {
         parts.push(Part { role: "developer", text: text.clone() });
     }
     if let Some(text) = &settings.mode_instructions {
-        parts.push(Part { role: "developer", text: format!("<collaboration_mode>\n{text}\n</collaboration_mode>") });
+        parts.push(Part {
+            role: "developer",
+            text: format!("<collaboration_mode>\n{text}\n</collaboration_mode>"),
+        });
     }
     if let Some(text) = settings.personality.and_then(personality) {
-        parts.push(Part { role: "developer", text: format!("<personality_spec>\n{text}\n</personality_spec>") });
+        parts.push(Part {
+            role: "developer",
+            text: format!("<personality_spec>\n{text}\n</personality_spec>"),
+        });
     }
     if let Some(text) = instructions {
         parts.push(Part { role: "user", text: text.to_owned() });
@@ -91,7 +104,9 @@ fn permissions(settings: &Settings) -> String {
             "Commands run in a sandbox that can write only inside the workspace roots and the temporary folders, and \
              has no network."
         }
-        SandboxPolicy::DangerFullAccess | SandboxPolicy::ExternalSandbox { .. } => "Commands run without a sandbox.",
+        SandboxPolicy::DangerFullAccess | SandboxPolicy::ExternalSandbox { .. } => {
+            "Commands run without a sandbox."
+        }
     };
     let approval = match &settings.approval_policy {
         AskForApproval::Never => "You cannot ask the user for more; work within these bounds.",

@@ -12,9 +12,11 @@ use serde_json::{Value, json};
 use super::error::{Result, RuntimeError};
 use crate::config::Config;
 use crate::protocol;
+use crate::protocol::approval::{ApprovalsReviewer, AskForApproval};
+use crate::protocol::item::CollaborationMode;
 use crate::protocol::settings::{
-    ActivePermissionProfile, ApprovalsReviewer, AskForApproval, CollaborationMode, ModeKind, MultiAgentMode, Personality,
-    ReasoningSummary, SandboxMode, SandboxPolicy, ThreadSettings,
+    ActivePermissionProfile, ModeKind, MultiAgentMode, Personality, ReasoningSummary, SandboxMode,
+    SandboxPolicy, ThreadSettings,
 };
 
 /// The settings of a thread, as stored in `threads.settings_json`.
@@ -338,7 +340,11 @@ fn sandbox_policy(mode: SandboxMode, config: &Config) -> SandboxPolicy {
         SandboxMode::ReadOnly => SandboxPolicy::ReadOnly { network_access: false },
         SandboxMode::DangerFullAccess => SandboxPolicy::DangerFullAccess,
         SandboxMode::WorkspaceWrite => SandboxPolicy::WorkspaceWrite {
-            writable_roots: workspace.writable_roots.iter().map(|root| root.display().to_string().into()).collect(),
+            writable_roots: workspace
+                .writable_roots
+                .iter()
+                .map(|root| root.display().to_string().into())
+                .collect(),
             network_access: workspace.network_access,
             exclude_tmpdir_env_var: workspace.exclude_tmpdir_env_var,
             exclude_slash_tmp: workspace.exclude_slash_tmp,
@@ -352,9 +358,9 @@ fn profile_mode(id: &str) -> Result<SandboxMode> {
         ":read-only" => Ok(SandboxMode::ReadOnly),
         ":workspace" => Ok(SandboxMode::WorkspaceWrite),
         ":danger-full-access" => Ok(SandboxMode::DangerFullAccess),
-        _ if id.starts_with(':') => {
-            Err(RuntimeError::configuration(format!("default_permissions refers to unknown built-in profile `{id}`")))
-        }
+        _ if id.starts_with(':') => Err(RuntimeError::configuration(format!(
+            "default_permissions refers to unknown built-in profile `{id}`"
+        ))),
         _ => Err(RuntimeError::configuration("default_permissions requires a `[permissions]` table")),
     }
 }

@@ -183,6 +183,16 @@ impl ThreadHandle {
     }
 }
 
+impl ThreadHandle {
+    /// Subscribe the client that asks, its reply's place fixed before what follows.
+    ///
+    /// # Errors
+    /// The thread is unloaded meanwhile.
+    pub async fn ask_subscribe(&self, request: Arc<dyn Request>) -> Result<Live> {
+        self.ask(|reply| Command::Subscribe(request, reply)).await
+    }
+}
+
 /// What it takes to run an actor.
 pub struct ThreadSeed {
     /// The first state.
@@ -342,12 +352,7 @@ impl Actor {
 
     // Turns -------------------------------------------------------------------------------------------------------
 
-    async fn start_turn(
-        &mut self,
-        submission: Submission,
-        request: Arc<dyn Request>,
-        reply: Reply<Turn>,
-    ) {
+    async fn start_turn(&mut self, submission: Submission, request: Arc<dyn Request>, reply: Reply<Turn>) {
         let prepared = match self.prepare_turn(submission).await {
             Ok(prepared) => prepared,
             Err(error) => {
@@ -394,7 +399,8 @@ impl Actor {
         let mut settings = before.clone();
         settings.apply(&overrides, &self.config)?;
         let settings_changed = settings != before;
-        let provider = self.config.provider(&settings.model_provider).map_err(RuntimeError::configuration)?.clone();
+        let provider =
+            self.config.provider(&settings.model_provider).map_err(RuntimeError::configuration)?.clone();
         let turn_id = self.runtime.clock.new_id().to_string();
         let content = input::to_model(&message.content, &settings.cwd);
         let warning = turn::fallback_metadata_warning(&self.notify, &settings.model);
@@ -418,7 +424,14 @@ impl Actor {
             live.materialized = !live.ephemeral;
             live.has_turns = true;
         }
-        Ok(Prepared::Run(Box::new(PreparedTurn { started, message, options, provider, settings_changed, warning })))
+        Ok(Prepared::Run(Box::new(PreparedTurn {
+            started,
+            message,
+            options,
+            provider,
+            settings_changed,
+            warning,
+        })))
     }
 
     /// Tell of a turn whose start is stored, and let it run.
@@ -490,7 +503,6 @@ impl Actor {
         }
     }
 
-
     fn steer(&mut self, expected: &str, message: UserMessage) -> Result<String> {
         if message.content.is_empty() {
             return Err(RuntimeError::invalid("input must not be empty"));
@@ -503,12 +515,18 @@ impl Actor {
         };
         if running.turn_id != expected {
             let found = &running.turn_id;
-            return Err(RuntimeError::invalid(format!("expected active turn id `{expected}` but found `{found}`")));
+            return Err(RuntimeError::invalid(format!(
+                "expected active turn id `{expected}` but found `{found}`"
+            )));
         }
         if let Some(id) = &message.client_id
             && let Some(earlier) = running.client_messages.get(id)
         {
-            return if earlier.content == message.content { Ok(expected.to_owned()) } else { Err(other_input(id)) };
+            return if earlier.content == message.content {
+                Ok(expected.to_owned())
+            } else {
+                Err(other_input(id))
+            };
         }
         if running.join(&message) {
             Ok(expected.to_owned())

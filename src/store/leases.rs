@@ -16,19 +16,27 @@ pub const STALE_MS: i64 = 30_000;
 pub const HEARTBEAT_MS: u64 = 5_000;
 
 impl Store {
-    /// Tell that this process still lives, for all leases it holds. Returns how many that are.
+    /// Tell that this process still lives, if it holds any lease.
     ///
     /// # Errors
     /// A failure of the database.
-    pub async fn heartbeat(&self) -> Result<u64> {
+    pub async fn heartbeat_if_held(&self) -> Result<()> {
         let (owner, now_ms) = (self.process.owner.clone(), self.clock.now_ms());
+        if self.readers.is_closed() {
+            return Err(StoreError::Closed);
+        }
+        let held = sqlx::query_scalar!("select count(*) from leases where owner = ?1", owner)
+            .fetch_one(&self.readers)
+            .await?;
+        if held == 0 {
+            return Ok(());
+        }
         self.write(move |db| {
             Box::pin(async move {
-                let done =
-                    sqlx::query!("update leases set heartbeat_at_ms = ?1 where owner = ?2", now_ms, owner)
-                        .execute(db)
-                        .await?;
-                Ok(done.rows_affected())
+                sqlx::query!("update leases set heartbeat_at_ms = ?1 where owner = ?2", now_ms, owner)
+                    .execute(db)
+                    .await?;
+                Ok(())
             })
         })
         .await

@@ -105,6 +105,34 @@ impl Store {
         .await?)
     }
 
+    /// All files of a thread.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn files_of_thread(&self, thread_id: &str) -> Result<Vec<String>> {
+        Ok(sqlx::query_scalar!("select path from rollout_files where thread_id = ?1", thread_id)
+            .fetch_all(&self.readers)
+            .await?)
+    }
+
+    /// A file is at another place from now on.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn move_rollout_file(&self, from: &str, to: &str) -> Result<()> {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        self.write(move |db| {
+            Box::pin(async move {
+                sqlx::query!("delete from rollout_files where path = ?1", to).execute(&mut *db).await?;
+                sqlx::query!("update rollout_files set path = ?2 where path = ?1", from, to)
+                    .execute(db)
+                    .await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+
     /// Carry out several imports in one transaction.
     ///
     /// # Errors

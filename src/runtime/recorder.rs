@@ -1,0 +1,893 @@
+//! Recording a thread: every change of its history goes through here, as lines with what is derived from them.
+//!
+//! One recorder belongs to a loaded thread; whoever records holds it for the time of one append. A thread that has no
+//! first message yet keeps its lines here, and they are stored with that message; an ephemeral thread's are never
+//! stored. After the commit the lines go to the rollout file (`import::mirror`).
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::error::{Result, RuntimeError};
+use super::input::{self, UserMessage};
+use super::settings::Settings;
+use super::view;
+use super::{git, prompt};
+use crate::clock::Clock;
+use crate::history::context::{self, Context};
+use crate::import::mirror::Mirror;
+use crate::protocol::turn::{Turn, TurnItemsView, TurnStatus};
+use crate::rollout::line::{Parsed, Tokens, parse};
+use crate::rollout::read;
+use crate::rollout::write::{Form, LineWriter, TokenUsageLines};
+use crate::store::rows::{
+    Append, Appended, ItemRow, LeaseChange, Lines, ThreadPatch, ThreadRow, TokenCounts, TurnRow, UsageRow,
+};
+use crate::store::{Store, StoreError};
+
+/// How many runs of the journal are read at a time.
+const RUNS_AT_A_TIME: i64 = 64;
+
+/// Above this, the model context of an idle thread is read again rather than kept.
+const KEPT_CONTEXT_BYTES: usize = 256 << 10;
+
+/// Writes the history of one thread.
+#[derive(Debug)]
+pub struct Recorder {
+    store: Store,
+    clock: Clock,
+    mirror: Mirror,
+    row: ThreadRow,
+    ephemeral: bool,
+    materialized: bool,
+    /// Lines of a thread that is not stored (yet).
+    memory: Vec<u8>,
+    memory_lines: i64,
+    next_ordinal: u64,
+    /// The model context as of the last line, while it is known.
+    context: Option<Vec<Arc<RawValue>>>,
+    total_usage: TokenCounts,
+    /// How many compactions the context has seen.
+    window_number: u64,
+}
+
+/// What a turn starts with.
+#[derive(Debug)]
+pub struct TurnSeed {
+    /// Its id.
+    pub turn_id: String,
+    /// Its root, if it is not its own.
+    pub root_turn_id: Option<String>,
+    /// The user's message.
+    pub message: UserMessage,
+    /// The message as the model gets it.
+    pub content: Vec<Value>,
+    /// Text of the instruction files.
+    pub instructions: Option<String>,
+    /// The settings that hold.
+    pub settings: Settings,
+}
+
+/// A turn whose start is stored.
+#[derive(Debug)]
+pub struct Started {
+    /// As the reply shows it.
+    pub turn: Turn,
+    /// When.
+    pub started_at_ms: i64,
+    /// The user's message, if there is one.
+    pub user_item: Option<StartedItem>,
+    /// The settings, with what the model has been told now.
+    pub settings: Settings,
+    /// The thread's row.
+    pub row: ThreadRow,
+}
+
+/// An item that is whole at once.
+#[derive(Clone, Debug)]
+pub struct StartedItem {
+    /// As `item/started` shows it.
+    pub started: Box<RawValue>,
+    /// As `item/completed` shows it.
+    pub completed: Box<RawValue>,
+    /// When.
+    pub at_ms: i64,
+}
+
+/// Lines in the making, with what is derived from them.
+struct Draft {
+    lines: LineWriter,
+    append: Append,
+    context: Vec<Arc<RawValue>>,
+}
+
+/// How a turn ended.
+#[derive(Clone, Debug)]
+pub struct TurnEnd {
+    /// The turn.
+    pub turn_id: String,
+    /// Its root.
+    pub root_turn_id: Option<String>,
+    /// How.
+    pub status: TurnStatus,
+    /// `TurnError` as wire JSON, for a failed turn.
+    pub error: Option<Value>,
+    /// When it started.
+    pub started_at_ms: i64,
+    /// Text of its last message.
+    pub last_message: Option<String>,
+}
+
+/// Tokens of a model response.
+#[derive(Clone, Debug)]
+pub struct ResponseUsage {
+    /// The provider's id of the response.
+    pub response_id: String,
+    /// The tokens.
+    pub tokens: TokenCounts,
+    /// Sum over the turn, this response included.
+    pub turn_tokens: TokenCounts,
+    /// Model asked.
+    pub model: String,
+    /// Provider asked.
+    pub model_provider: String,
+    /// The model's context window.
+    pub window: i64,
+}
+
+impl Recorder {
+    /// For a new thread, which is not stored yet.
+    pub fn new(store: Store, clock: Clock, mirror: Mirror, row: ThreadRow, ephemeral: bool) -> Recorder {
+        let total_usage = row.inherited_usage;
+        Recorder {
+            store,
+            clock,
+            mirror,
+            row,
+            ephemeral,
+            materialized: false,
+            memory: Vec::new(),
+            memory_lines: 0,
+            next_ordinal: 0,
+            context: Some(Vec::new()),
+            total_usage,
+            window_number: 0,
+        }
+    }
+
+    /// For a stored thread.
+    pub fn stored(
+        store: Store,
+        clock: Clock,
+        mirror: Mirror,
+        row: ThreadRow,
+        total_usage: TokenCounts,
+    ) -> Recorder {
+        let next_ordinal = row.journal_lines as u64;
+        Recorder {
+            materialized: true,
+            context: None,
+            total_usage,
+            next_ordinal,
+            ..Recorder::new(store, clock, mirror, row, false)
+        }
+    }
+
+    /// For an ephemeral thread that begins with another's history.
+    pub fn ephemeral_fork(
+        store: Store,
+        clock: Clock,
+        mirror: Mirror,
+        row: ThreadRow,
+        history: Vec<u8>,
+    ) -> Recorder {
+        let lines = read::lines(&history).count() as i64;
+        Recorder {
+            memory: history,
+            memory_lines: lines,
+            context: None,
+            ..Recorder::new(store, clock, mirror, row, true)
+        }
+    }
+
+    /// The thread's row, as of the last change.
+    pub fn row(&self) -> &ThreadRow {
+        &self.row
+    }
+
+    /// Whether the thread is in the database.
+    pub fn is_materialized(&self) -> bool {
+        self.materialized
+    }
+
+    /// Sums over the thread.
+    pub fn total_usage(&self) -> TokenCounts {
+        self.total_usage
+    }
+
+    /// Number of the context window, for the model's headers.
+    pub fn window_number(&self) -> u64 {
+        self.window_number
+    }
+
+    // Turns -------------------------------------------------------------------------------------------------------
+
+    /// Record the start of a turn: the context the model has not been told of, and the user's message.
+    ///
+    /// # Errors
+    /// Another process runs a turn on the thread, or the store failed; nothing is recorded then.
+    pub async fn start_turn(&mut self, seed: TurnSeed) -> Result<Started> {
+        let now_ms = self.clock.now_ms();
+        let TurnSeed { turn_id, root_turn_id, message, content, instructions, mut settings } = seed;
+        let today = self.clock.now().with_timezone(&chrono::Local).format("%Y-%m-%d").to_string();
+        let (context, told) = prompt::context_messages(&settings, instructions.as_deref(), &today);
+        settings.told = told;
+        if !self.materialized && self.row.git_sha.is_none() && self.row.git_branch.is_none() {
+            self.take_git_info(&settings.cwd);
+        }
+        let root = root_turn_id.clone().unwrap_or_else(|| turn_id.clone());
+        let turn = TurnRow {
+            turn_id: turn_id.clone(),
+            root_turn_id: Some(root.clone()),
+            status: "inProgress".to_owned(),
+            started_at_ms: Some(now_ms),
+            client_user_message_id: message.client_id.clone(),
+            ..TurnRow::default()
+        };
+        let user_item = (!message.content.is_empty()).then(|| user_item(&self.clock, &message, now_ms));
+        let window = self.row.model_context_window;
+        let outcome = self
+            .record(&settings, |draft, this| {
+                draft.lines.event(&json!({
+                    "type": "task_started", "turn_id": turn_id, "root_turn_id": root, "started_at": now_ms / 1000,
+                    "model_context_window": window, "collaboration_mode_kind": settings.mode,
+                }));
+                for item in &context {
+                    this.push_item(draft, item);
+                }
+                draft.lines.record("turn_context", &turn_context(&turn_id, &root, &settings));
+                draft.lines.event(&settings_applied(&this.row.thread_id, &settings));
+                if let Some((_, wire)) = &user_item {
+                    this.push_item(draft, &json!({"type": "message", "role": "user", "content": content}));
+                    this.push_wire_item(draft, &turn_id, wire);
+                }
+                draft.append.turns.push(turn.clone());
+                draft.append.lease = LeaseChange::Claim { turn_id: turn_id.clone() };
+                draft.append.patch = ThreadPatch {
+                    preview_if_empty: Some(message.preview()).filter(|text| !text.is_empty()),
+                    model_provider: Some(settings.model_provider.clone()),
+                    model: Some(Some(settings.model.clone())),
+                    reasoning_effort: Some(settings.effort.clone()),
+                    cwd: Some(settings.cwd.clone()),
+                    settings_json: Some(settings.to_json()),
+                    updated_at_ms: Some(now_ms),
+                    recency_at_ms: Some(now_ms),
+                    ..ThreadPatch::default()
+                };
+            })
+            .await;
+        outcome?;
+        let turn = view::turn(&TurnRow { started_at_ms: None, ..turn }, Vec::new(), TurnItemsView::NotLoaded);
+        let user_item = match user_item {
+            Some((_, wire)) => Some(started_item(&wire, now_ms)?),
+            None => None,
+        };
+        Ok(Started { turn, started_at_ms: now_ms, user_item, settings, row: self.row.clone() })
+    }
+
+    /// Record a message that joins a running turn.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn steer(
+        &mut self,
+        turn: &TurnRow,
+        message: &UserMessage,
+        settings: &Settings,
+    ) -> Result<StartedItem> {
+        let now_ms = self.clock.now_ms();
+        let content = input::to_model(&message.content, &settings.cwd);
+        let (_, wire) = user_item(&self.clock, message, now_ms);
+        self.record(settings, |draft, this| {
+            this.push_item(draft, &json!({"type": "message", "role": "user", "content": content}));
+            this.push_wire_item(draft, &turn.turn_id, &wire);
+            draft.append.turns.push(TurnRow { client_user_message_id: None, ..turn.clone() });
+            draft.append.patch.preview_if_empty = Some(message.preview()).filter(|text| !text.is_empty());
+        })
+        .await?;
+        started_item(&wire, now_ms)
+    }
+
+    /// Record model items, and an item of the wire that they make, of a running turn.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn items(
+        &mut self,
+        turn_id: &str,
+        settings: &Settings,
+        model_items: &[Value],
+        wire: Option<&Value>,
+    ) -> Result<()> {
+        self.record(settings, |draft, this| {
+            if let Some(wire) = wire {
+                this.push_wire_item(draft, turn_id, wire);
+            }
+            for item in model_items {
+                this.push_item(draft, item);
+            }
+        })
+        .await
+        .map(drop)
+    }
+
+    /// Record a response's tokens, and with it, if it was the last, the end of the turn. Returns the new totals.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn response_done(
+        &mut self,
+        turn_id: &str,
+        settings: &Settings,
+        usage: Option<&ResponseUsage>,
+        end: Option<&TurnEnd>,
+    ) -> Result<TokenCounts> {
+        let now_ms = self.clock.now_ms();
+        let appended = self
+            .record(settings, |draft, this| {
+                if let Some(usage) = usage {
+                    this.push_usage(draft, turn_id, usage, now_ms);
+                }
+                if let Some(end) = end {
+                    this.push_end(draft, end, now_ms);
+                }
+            })
+            .await?;
+        if usage.is_some() {
+            self.total_usage = if self.ephemeral {
+                add(self.total_usage, usage.map(|usage| usage.tokens).unwrap_or_default())
+            } else {
+                appended.total_usage
+            };
+        }
+        if end.is_some() {
+            self.settle();
+        }
+        Ok(self.total_usage)
+    }
+
+    /// The turn that a client's message id started, with the content of that message.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn turn_of_client_message(&self, client_id: &str) -> Result<Option<(TurnRow, Value)>> {
+        if !self.materialized {
+            return Ok(None);
+        }
+        let thread_id = &self.row.thread_id;
+        let Some(turn) = self.store.turn_of_client_message(thread_id, client_id).await? else {
+            return Ok(None);
+        };
+        let items = self.store.items_of_turns(turn.place, turn.place).await?;
+        let content = items
+            .iter()
+            .filter_map(|item| serde_json::from_str::<Value>(&item.row.json).ok())
+            .find(|item| item["clientId"] == client_id)
+            .map(|item| item["content"].clone());
+        Ok(Some((turn.row, content.unwrap_or(Value::Null))))
+    }
+
+    /// The model context for the next request.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn context(&mut self) -> Result<Vec<Arc<RawValue>>> {
+        if let Some(context) = &self.context {
+            return Ok(context.clone());
+        }
+        let mut gathered = Context::default();
+        if self.materialized {
+            let mut line = self.row.context_from_line;
+            loop {
+                let runs = self.store.journal_from_line(&self.row.thread_id, line, RUNS_AT_A_TIME).await?;
+                let Some(last) = runs.last() else { break };
+                let next = last.first_line + read::lines(&last.bytes).count() as i64;
+                for run in &runs {
+                    let skip = usize::try_from(line - run.first_line).unwrap_or(0);
+                    feed(&mut gathered, read::lines(&run.bytes).skip(skip));
+                }
+                line = next;
+            }
+        } else {
+            feed(&mut gathered, read::lines(&self.memory));
+        }
+        let context: Vec<Arc<RawValue>> = gathered.finish().into_iter().map(Arc::from).collect();
+        self.context = Some(context.clone());
+        Ok(context)
+    }
+
+    // Other changes -----------------------------------------------------------------------------------------------
+
+    /// `thread/inject_items`.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn inject(&mut self, items: &[Value]) -> Result<()> {
+        let now_ms = self.clock.now_ms();
+        let push = |draft: &mut Draft, this: &Recorder| {
+            for item in items {
+                this.push_item(draft, item);
+            }
+            draft.append.patch.updated_at_ms = Some(now_ms);
+        };
+        if self.materialized || self.ephemeral {
+            let settings_json = self.row.settings_json.clone();
+            self.record_with(&settings_json, push).await.map(drop)
+        } else {
+            self.remember(push);
+            Ok(())
+        }
+    }
+
+    /// The settings have changed without a turn.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn settings_changed(&mut self, settings: &Settings) -> Result<()> {
+        if !self.materialized {
+            self.row.settings_json = settings.to_json();
+            return Ok(());
+        }
+        self.record(settings, |draft, this| {
+            draft.lines.event(&settings_applied(&this.row.thread_id, settings));
+            draft.append.patch = ThreadPatch {
+                settings_json: Some(settings.to_json()),
+                model: Some(Some(settings.model.clone())),
+                reasoning_effort: Some(settings.effort.clone()),
+                cwd: Some(settings.cwd.clone()),
+                ..ThreadPatch::default()
+            };
+        })
+        .await
+        .map(drop)
+    }
+
+    /// Change members of the row; a thread that is not stored yet is stored with it.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn patch(&mut self, patch: ThreadPatch, settings: &Settings) -> Result<()> {
+        self.record(settings, |draft, _| draft.append.patch = patch.clone()).await.map(drop)
+    }
+
+    // Recording ---------------------------------------------------------------------------------------------------
+
+    /// Record what `fill` puts into a draft: lines, rows and context together.
+    async fn record(
+        &mut self,
+        settings: &Settings,
+        fill: impl Fn(&mut Draft, &Recorder),
+    ) -> Result<Appended> {
+        let settings_json = settings.to_json();
+        self.record_with(&settings_json, fill).await
+    }
+
+    async fn record_with(
+        &mut self,
+        settings_json: &str,
+        fill: impl Fn(&mut Draft, &Recorder),
+    ) -> Result<Appended> {
+        if self.ephemeral {
+            self.remember(fill);
+            return Ok(Appended::default());
+        }
+        loop {
+            let mut draft = self.draft();
+            if !self.materialized {
+                self.push_meta(&mut draft, settings_json);
+            }
+            fill(&mut draft, self);
+            let draft = self.with_memory(draft);
+            let mut append = draft.append;
+            let (bytes, count) = draft.lines.finish();
+            place_turns(&mut append, self.row.journal_lines, count);
+            append.lines = Lines { bytes, count };
+            let patch = append.patch.clone();
+            let mirrored = append.lines.bytes.clone();
+            match self.store.append(append).await {
+                Ok(appended) => {
+                    self.take_over(&appended, &patch, draft.context, count);
+                    self.mirror.append(&self.row, appended.bytes.start, mirrored);
+                    return Ok(appended);
+                }
+                Err(StoreError::JournalMoved(_)) => self.reload().await?,
+                Err(error @ StoreError::LeaseHeld { .. }) => {
+                    return Err(RuntimeError::Invalid(error.to_string()));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Keep in memory what cannot be stored.
+    fn remember(&mut self, fill: impl Fn(&mut Draft, &Recorder)) {
+        let mut draft = self.draft();
+        fill(&mut draft, self);
+        let patch = draft.append.patch.clone();
+        let context = draft.context;
+        let (bytes, count) = draft.lines.finish();
+        self.memory.extend_from_slice(&bytes);
+        self.memory_lines += count;
+        self.patch_row(&patch);
+        if let Some(kept) = &mut self.context {
+            kept.extend(context);
+        }
+    }
+
+    fn draft(&self) -> Draft {
+        let form = Form::from_word(&self.row.history_mode);
+        Draft {
+            lines: LineWriter::new(form, self.next_ordinal, self.clock.now_ms()),
+            append: Append {
+                thread_id: self.row.thread_id.clone(),
+                expected_lines: self.materialized.then_some(self.row.journal_lines),
+                ..Append::default()
+            },
+            context: Vec::new(),
+        }
+    }
+
+    /// The lines kept so far come between the metadata and the new ones.
+    fn with_memory(&self, mut draft: Draft) -> Draft {
+        if !self.materialized && self.memory_lines > 0 {
+            let form = draft.lines.form();
+            let (bytes, _) = draft.lines.finish();
+            let mut all = LineWriter::new(form, 0, self.clock.now_ms());
+            let mut lines = read::lines(&bytes);
+            let head: Vec<&[u8]> = lines.by_ref().take(1).collect();
+            for line in head.into_iter().chain(read::lines(&self.memory)).chain(lines) {
+                if let Ok(value) = serde_json::from_slice::<Value>(line) {
+                    all.record(value["type"].as_str().unwrap_or_default(), &value["payload"]);
+                }
+            }
+            draft.lines = all;
+        }
+        draft
+    }
+
+    fn push_meta(&self, draft: &mut Draft, settings_json: &str) {
+        let row = ThreadRow { settings_json: settings_json.to_owned(), ..self.row.clone() };
+        draft.lines.record("session_meta", &session_meta(&row));
+        draft.append.create = Some(Box::new(row));
+    }
+
+    fn push_item(&self, draft: &mut Draft, item: &Value) {
+        let item_has_no_id = item.get("id").is_none();
+        let mut item = item.clone();
+        let prefix = item["type"].as_str().and_then(id_prefix);
+        if let (Some(prefix), Some(object), true) = (prefix, item.as_object_mut(), item_has_no_id) {
+            object.insert("id".to_owned(), json!(format!("{prefix}{}", self.clock.new_id())));
+        }
+        draft.lines.response_item(&item);
+        if let Ok(raw) = serde_json::value::to_raw_value(&item)
+            && let Some(input) = context::to_input(&raw)
+        {
+            draft.context.push(input.into());
+        }
+    }
+
+    fn push_wire_item(&self, draft: &mut Draft, turn_id: &str, wire: &Value) {
+        draft.lines.item(&self.row.thread_id, turn_id, wire);
+        draft.append.items.push(item_row(turn_id, wire));
+    }
+
+    fn push_usage(&self, draft: &mut Draft, turn_id: &str, usage: &ResponseUsage, now_ms: i64) {
+        let total = add(self.total_usage, usage.tokens);
+        draft.lines.token_usage(&TokenUsageLines {
+            thread_id: &self.row.thread_id,
+            session_id: &self.row.session_id,
+            turn_id,
+            response_id: Some(&usage.response_id),
+            last: to_line(usage.tokens),
+            turn: to_line(usage.turn_tokens),
+            total: to_line(total),
+            model_context_window: Some(usage.window),
+        });
+        draft.append.usage.push(UsageRow {
+            turn_id: turn_id.to_owned(),
+            response_id: usage.response_id.clone(),
+            model: Some(usage.model.clone()),
+            model_provider: Some(usage.model_provider.clone()),
+            goal_id: None,
+            at_ms: now_ms,
+            tokens: usage.tokens,
+            model_context_window: Some(usage.window),
+        });
+        draft.append.patch.model_context_window = Some(usage.window);
+    }
+
+    fn push_end(&self, draft: &mut Draft, end: &TurnEnd, now_ms: i64) {
+        let duration_ms = now_ms - end.started_at_ms;
+        let root = end.root_turn_id.clone().unwrap_or_else(|| end.turn_id.clone());
+        let (started_at, completed_at) = (end.started_at_ms / 1000, now_ms / 1000);
+        if end.status == TurnStatus::Interrupted {
+            let marker = json!({"type": "message", "role": "user",
+                "content": [{"type": "input_text", "text": prompt::TURN_ABORTED}]});
+            self.push_item(draft, &marker);
+            draft.lines.event(&json!({
+                "type": "turn_aborted", "root_turn_id": root, "turn_id": end.turn_id, "reason": "interrupted",
+                "started_at": started_at, "completed_at": completed_at, "duration_ms": duration_ms,
+            }));
+        } else {
+            let mut event = json!({
+                "type": "task_complete", "root_turn_id": root, "turn_id": end.turn_id,
+                "last_agent_message": end.last_message, "started_at": started_at, "completed_at": completed_at,
+                "duration_ms": duration_ms,
+            });
+            if let Some(error) = &end.error {
+                event["error"] =
+                    json!({"message": error["message"], "codex_error_info": error["codexErrorInfo"]});
+            }
+            draft.lines.event(&event);
+        }
+        draft.append.turns.push(TurnRow {
+            turn_id: end.turn_id.clone(),
+            root_turn_id: end.root_turn_id.clone(),
+            status: view::status_word(end.status).to_owned(),
+            error_json: end.error.as_ref().map(Value::to_string),
+            started_at_ms: Some(end.started_at_ms),
+            completed_at_ms: Some(now_ms),
+            duration_ms: Some(duration_ms),
+            ..TurnRow::default()
+        });
+        draft.append.lease = LeaseChange::Release;
+        draft.append.patch.updated_at_ms = Some(now_ms);
+    }
+
+    /// The change is stored: take over what it did to the row and the context.
+    fn take_over(
+        &mut self,
+        appended: &Appended,
+        patch: &ThreadPatch,
+        context: Vec<Arc<RawValue>>,
+        count: i64,
+    ) {
+        if !self.materialized {
+            self.materialized = true;
+            self.memory = Vec::new();
+            self.memory_lines = 0;
+        }
+        self.row.journal_lines = appended.lines.end;
+        self.row.journal_bytes = appended.bytes.end;
+        self.next_ordinal += count as u64;
+        self.patch_row(patch);
+        if let Some(kept) = &mut self.context {
+            kept.extend(context);
+        }
+    }
+
+    fn patch_row(&mut self, patch: &ThreadPatch) {
+        let row = &mut self.row;
+        if let (Some(preview), true) = (&patch.preview_if_empty, row.preview.is_empty()) {
+            row.preview.clone_from(preview);
+        }
+        let set = |into: &mut Option<String>, from: &Option<Option<String>>| {
+            if let Some(value) = from {
+                into.clone_from(value);
+            }
+        };
+        set(&mut row.name, &patch.name);
+        set(&mut row.model, &patch.model);
+        set(&mut row.reasoning_effort, &patch.reasoning_effort);
+        set(&mut row.git_sha, &patch.git_sha);
+        set(&mut row.git_branch, &patch.git_branch);
+        set(&mut row.git_origin_url, &patch.git_origin_url);
+        set(&mut row.rollout_path, &patch.rollout_path);
+        row.model_provider = patch.model_provider.clone().unwrap_or_else(|| row.model_provider.clone());
+        row.cwd = patch.cwd.clone().unwrap_or_else(|| row.cwd.clone());
+        row.settings_json = patch.settings_json.clone().unwrap_or_else(|| row.settings_json.clone());
+        row.updated_at_ms = patch.updated_at_ms.unwrap_or(row.updated_at_ms);
+        row.recency_at_ms = patch.recency_at_ms.unwrap_or(row.recency_at_ms);
+        row.model_context_window = patch.model_context_window.or(row.model_context_window);
+        row.archived_at_ms = patch.archived_at_ms.unwrap_or(row.archived_at_ms);
+    }
+
+    /// Another process has written: look again.
+    async fn reload(&mut self) -> Result<()> {
+        let thread_id = self.row.thread_id.clone();
+        let Some(row) = self.store.thread(&thread_id).await? else {
+            return Err(RuntimeError::thread_not_found(&thread_id));
+        };
+        self.total_usage =
+            self.store.last_usage(&thread_id).await?.map_or(row.inherited_usage, |usage| usage.total);
+        self.next_ordinal = row.journal_lines as u64;
+        self.row = row;
+        self.context = None;
+        Ok(())
+    }
+
+    /// A turn is over: a large context is read again when it is needed, so that idle threads stay small.
+    fn settle(&mut self) {
+        let size: usize = self.context.iter().flatten().map(|item| item.get().len()).sum();
+        if size > KEPT_CONTEXT_BYTES && !self.ephemeral {
+            self.context = None;
+        }
+    }
+
+    fn take_git_info(&mut self, cwd: &str) {
+        if let Some(info) = git::info(std::path::Path::new(cwd)) {
+            self.row.git_sha = info.sha;
+            self.row.git_branch = info.branch;
+            self.row.git_origin_url = info.origin_url;
+        }
+    }
+}
+
+fn feed<'a>(gathered: &mut Context, lines: impl Iterator<Item = &'a [u8]>) {
+    for line in lines {
+        if let Parsed::Line(line) = parse(read::content(line)) {
+            gathered.feed(&line);
+        }
+    }
+}
+
+/// Turns span the lines of the appends that touch them.
+fn place_turns(append: &mut Append, first_line: i64, count: i64) {
+    for turn in &mut append.turns {
+        turn.first_line = first_line;
+        turn.end_line = first_line + count;
+    }
+}
+
+fn user_item(clock: &Clock, message: &UserMessage, now_ms: i64) -> (String, Value) {
+    let id = clock.new_id().to_string();
+    let wire = json!({
+        "type": "userMessage", "id": id, "clientId": message.client_id,
+        "content": input::content_to_json(&message.content), "startedAtMs": now_ms, "completedAtMs": now_ms,
+    });
+    (id, wire)
+}
+
+fn started_item(wire: &Value, at_ms: i64) -> Result<StartedItem> {
+    let mut started = wire.clone();
+    started["completedAtMs"] = Value::Null;
+    Ok(StartedItem { started: raw(&started)?, completed: raw(wire)?, at_ms })
+}
+
+/// An item as wire JSON text.
+pub fn raw(item: &Value) -> Result<Box<RawValue>> {
+    serde_json::value::to_raw_value(item)
+        .map_err(|error| RuntimeError::Failed(format!("writing an item: {error}")))
+}
+
+fn item_row(turn_id: &str, wire: &Value) -> ItemRow {
+    let text = |key: &str| wire[key].as_str().unwrap_or_default().to_owned();
+    ItemRow {
+        turn_id: turn_id.to_owned(),
+        item_id: text("id"),
+        kind: text("type"),
+        json: wire.to_string(),
+        started_at_ms: wire["startedAtMs"].as_i64(),
+        completed_at_ms: wire["completedAtMs"].as_i64(),
+    }
+}
+
+fn id_prefix(kind: &str) -> Option<&'static str> {
+    match kind {
+        "message" => Some("msg_"),
+        "reasoning" => Some("rs_"),
+        "function_call" => Some("fc_"),
+        "function_call_output" => Some("fco_"),
+        "custom_tool_call" => Some("ctc_"),
+        "custom_tool_call_output" => Some("ctco_"),
+        _ => None,
+    }
+}
+
+/// The first line of a thread's file.
+pub fn session_meta(row: &ThreadRow) -> Value {
+    let settings: Value = serde_json::from_str(&row.settings_json).unwrap_or_default();
+    let mut meta = json!({
+        "session_id": row.session_id, "id": row.thread_id,
+        "timestamp": crate::rollout::write::rfc3339(row.created_at_ms), "cwd": row.cwd,
+        "originator": row.originator.as_deref().unwrap_or("threadkeep"), "cli_version": row.cli_version,
+        "source": source_to_line(&row.source_json), "model_provider": row.model_provider,
+        "history_mode": row.history_mode,
+        "base_instructions": {"text": settings["base_instructions"].as_str().unwrap_or(prompt::BASE_INSTRUCTIONS)},
+    });
+    if let Some(source) = &row.thread_source {
+        meta["thread_source"] = json!(source);
+    }
+    if let Some(parent) = &row.forked_from_id {
+        meta["forked_from_id"] = json!(parent);
+    }
+    if row.git_sha.is_some() || row.git_branch.is_some() {
+        meta["git"] = json!({"commit_hash": row.git_sha, "branch": row.git_branch, "repository_url": row.git_origin_url});
+    }
+    meta
+}
+
+/// `SessionSource` of the wire as lines have it.
+fn source_to_line(source_json: &str) -> Value {
+    let source: Value = serde_json::from_str(source_json).unwrap_or_default();
+    match source.get("subAgent") {
+        Some(sub_agent) => json!({"subagent": sub_agent}),
+        None if source == "appServer" => json!("mcp"),
+        None => source,
+    }
+}
+
+fn turn_context(turn_id: &str, root_turn_id: &str, settings: &Settings) -> Value {
+    let mut context = json!({
+        "turn_id": turn_id, "root_turn_id": root_turn_id, "cwd": settings.cwd,
+        "approval_policy": settings.approval_policy, "approvals_reviewer": settings.approvals_reviewer,
+        "sandbox_policy": sandbox_to_line(settings), "model": settings.model,
+        "collaboration_mode": settings.collaboration_mode(), "realtime_active": false,
+        "summary": settings.summary.map_or_else(|| json!("auto"), |summary| json!(summary)),
+        "disabled_plugin_ids": settings.disabled_plugin_ids,
+    });
+    if let Some(effort) = &settings.effort {
+        context["effort"] = json!(effort);
+    }
+    context
+}
+
+fn settings_applied(thread_id: &str, settings: &Settings) -> Value {
+    json!({
+        "type": "thread_settings_applied", "thread_id": thread_id,
+        "thread_settings": {
+            "model": settings.model, "model_provider_id": settings.model_provider,
+            "service_tier": settings.service_tier, "approval_policy": settings.approval_policy,
+            "approvals_reviewer": settings.approvals_reviewer, "permission_profile": {"type": "disabled"},
+            "sandbox_policy": sandbox_to_line(settings), "cwd": settings.cwd,
+            "runtime_workspace_roots": settings.workspace_roots, "reasoning_effort": settings.effort,
+            "collaboration_mode": settings.collaboration_mode(), "personality": settings.personality,
+            "disabled_plugin_ids": settings.disabled_plugin_ids,
+        },
+    })
+}
+
+fn sandbox_to_line(settings: &Settings) -> Value {
+    use crate::protocol::settings::SandboxPolicy;
+    match &settings.sandbox_policy {
+        SandboxPolicy::ReadOnly { network_access } => {
+            json!({"type": "read-only", "network_access": network_access})
+        }
+        SandboxPolicy::WorkspaceWrite {
+            writable_roots,
+            network_access,
+            exclude_tmpdir_env_var,
+            exclude_slash_tmp,
+        } => json!({
+            "type": "workspace-write", "writable_roots": writable_roots, "network_access": network_access,
+            "exclude_tmpdir_env_var": exclude_tmpdir_env_var, "exclude_slash_tmp": exclude_slash_tmp,
+        }),
+        SandboxPolicy::DangerFullAccess | SandboxPolicy::ExternalSandbox { .. } => {
+            json!({"type": "danger-full-access"})
+        }
+    }
+}
+
+/// Field by field.
+pub fn add(a: TokenCounts, b: TokenCounts) -> TokenCounts {
+    TokenCounts {
+        input: a.input + b.input,
+        cached_input: a.cached_input + b.cached_input,
+        cache_write_input: a.cache_write_input + b.cache_write_input,
+        output: a.output + b.output,
+        reasoning_output: a.reasoning_output + b.reasoning_output,
+        total: a.total + b.total,
+    }
+}
+
+fn to_line(counts: TokenCounts) -> Tokens {
+    Tokens {
+        input_tokens: counts.input,
+        cached_input_tokens: counts.cached_input,
+        cache_write_input_tokens: counts.cache_write_input,
+        output_tokens: counts.output,
+        reasoning_output_tokens: counts.reasoning_output,
+        total_tokens: counts.total,
+    }
+}

@@ -1,0 +1,250 @@
+//! Reading one response of the model: items are recorded as they become whole, deltas are told as they come.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::recorder::raw;
+use super::thread::TurnReport;
+use super::turn::{RunningTurn, internal};
+use crate::model::client::ResponseStream;
+use crate::model::error::ModelError;
+use crate::model::event::{ModelEvent, Usage};
+use crate::protocol::error::TurnError;
+use crate::store::rows::TokenCounts;
+
+/// What came of a response.
+pub(super) enum Outcome {
+    /// It is whole.
+    Whole(Whole),
+    /// A message has joined: what was streaming is dropped, and the model is asked again.
+    Cut { calls: Vec<Value> },
+    /// It broke; the calls that were whole are to be carried out.
+    Failed { error: ModelError, calls: Vec<Value> },
+    /// The turn is interrupted.
+    Interrupted,
+}
+
+/// A whole response.
+pub(super) struct Whole {
+    /// The provider's id.
+    pub(super) response_id: String,
+    /// Its tokens, if told.
+    pub(super) usage: Option<TokenCounts>,
+    /// `false`: another request follows.
+    pub(super) end_turn: Option<bool>,
+    /// What the model calls.
+    pub(super) calls: Vec<Value>,
+}
+
+/// An item that has begun.
+struct Open {
+    /// The model's id of it.
+    model_id: String,
+    /// The id that clients know.
+    id: Arc<str>,
+    started_at_ms: i64,
+}
+
+pub(super) struct Response<'a> {
+    turn: &'a mut RunningTurn,
+    stream: ResponseStream,
+    open: Vec<Open>,
+    calls: Vec<Value>,
+}
+
+impl<'a> Response<'a> {
+    pub(super) fn new(turn: &'a mut RunningTurn, stream: ResponseStream) -> Response<'a> {
+        Response { turn, stream, open: Vec::new(), calls: Vec::new() }
+    }
+
+    /// Read to the end.
+    pub(super) async fn read(mut self) -> Result<Outcome, TurnError> {
+        let (cancel, steering) = (self.turn.context.cancel.clone(), self.turn.context.steering.clone());
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = cancel.cancelled() => return Ok(Outcome::Interrupted),
+                event = self.stream.next() => event,
+                () = steering.wait() => return Ok(Outcome::Cut { calls: self.calls }),
+            };
+            let error = match event {
+                Some(Ok(ModelEvent::Completed { response_id, usage, end_turn })) => {
+                    let usage = usage.map(counts);
+                    return Ok(Outcome::Whole(Whole { response_id, usage, end_turn, calls: self.calls }));
+                }
+                Some(Ok(ModelEvent::Failed { code, message })) => ModelError::failed(&code, &message),
+                Some(Ok(ModelEvent::Incomplete { reason })) => ModelError::incomplete(&reason),
+                Some(Ok(event)) => {
+                    self.on_event(event).await?;
+                    continue;
+                }
+                Some(Err(error)) => error,
+                None => ModelError::disconnected("stream closed before response.completed"),
+            };
+            return Ok(Outcome::Failed { error, calls: self.calls });
+        }
+    }
+
+    async fn on_event(&mut self, event: ModelEvent) -> Result<(), TurnError> {
+        match event {
+            ModelEvent::ItemAdded(item) => self.item_added(&item)?,
+            ModelEvent::TextDelta { item_id, delta } => {
+                self.delta(&item_id, "item/agentMessage/delta", &delta, &[])
+            }
+            ModelEvent::SummaryPartAdded { item_id, summary_index } => {
+                if let Some(open) = self.find(&item_id) {
+                    let params = json!({"threadId": &*self.turn.context.notify.thread_id,
+                        "turnId": self.turn.context.turn.id, "itemId": &*open.id, "summaryIndex": summary_index});
+                    let event = self.turn.context.notify.event("item/reasoning/summaryPartAdded", &params);
+                    self.turn.tell(event);
+                }
+            }
+            ModelEvent::SummaryDelta { item_id, delta, summary_index } => {
+                self.delta(
+                    &item_id,
+                    "item/reasoning/summaryTextDelta",
+                    &delta,
+                    &[("summaryIndex", summary_index)],
+                );
+            }
+            ModelEvent::ReasoningDelta { item_id, delta, content_index } => {
+                self.delta(&item_id, "item/reasoning/textDelta", &delta, &[("contentIndex", content_index)]);
+            }
+            ModelEvent::ItemDone(item) => self.item_done(item).await?,
+            ModelEvent::Completed { .. } | ModelEvent::Failed { .. } | ModelEvent::Incomplete { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn find(&self, model_id: &str) -> Option<&Open> {
+        self.open.iter().find(|open| open.model_id == model_id)
+    }
+
+    /// A part of an item that was announced; of another it is dropped.
+    fn delta(&self, item_id: &str, method: &'static str, delta: &str, more: &[(&str, i64)]) {
+        let Some(open) = self.find(item_id) else { return };
+        let context = &self.turn.context;
+        let mut params = json!({"threadId": &*context.notify.thread_id, "turnId": context.turn.id, "itemId": &*open.id,
+            "delta": delta});
+        for (key, value) in more {
+            params[*key] = json!(value);
+        }
+        self.turn.tell(context.notify.delta(method, &open.id, &params));
+    }
+
+    fn item_added(&mut self, item: &Value) -> Result<(), TurnError> {
+        let Some(shown) = self.wire(item, None) else { return Ok(()) };
+        self.start(item, shown)
+    }
+
+    /// Announce an item.
+    fn start(&mut self, item: &Value, mut shown: Value) -> Result<(), TurnError> {
+        let now_ms = self.turn.context.runtime.clock.now_ms();
+        shown["startedAtMs"] = json!(now_ms);
+        let id = shown["id"].as_str().unwrap_or_default().to_owned();
+        let json = raw(&shown).map_err(internal)?;
+        let event = self.turn.context.notify.item_started(&self.turn.context.turn.id, json.clone(), now_ms);
+        self.turn.report(TurnReport::Event(event));
+        let model_id = item["id"].as_str().unwrap_or(&id).to_owned();
+        self.open.push(Open { model_id, id: id.into(), started_at_ms: now_ms });
+        Ok(())
+    }
+
+    /// An item is whole: record it, then tell.
+    async fn item_done(&mut self, item: Value) -> Result<(), TurnError> {
+        match item["type"].as_str() {
+            Some("function_call" | "custom_tool_call") => {
+                self.turn.record_items(std::slice::from_ref(&item), None).await?;
+                self.calls.push(item);
+                return Ok(());
+            }
+            Some("message" | "reasoning" | "web_search_call") => {}
+            _ => return self.turn.record_items(&[item], None).await,
+        }
+        let announced =
+            item["id"].as_str().and_then(|id| self.open.iter().position(|open| open.model_id == id));
+        let opened = announced.map(|at| self.open.swap_remove(at));
+        let Some(shown) = self.wire(&item, opened.as_ref().map(|open| &*open.id)) else {
+            return self.turn.record_items(&[item], None).await;
+        };
+        let opened = match opened {
+            Some(opened) => opened,
+            None => {
+                self.start(&item, shown.clone())?;
+                match self.open.pop() {
+                    Some(opened) => opened,
+                    None => return Ok(()),
+                }
+            }
+        };
+        let now_ms = self.turn.context.runtime.clock.now_ms();
+        let mut wire = shown;
+        wire["id"] = json!(&*opened.id);
+        wire["startedAtMs"] = json!(opened.started_at_ms);
+        wire["completedAtMs"] = json!(now_ms);
+        self.turn.record_items(std::slice::from_ref(&item), Some(&wire)).await?;
+        let json = raw(&wire).map_err(internal)?;
+        let event = self.turn.context.notify.item_completed(&self.turn.context.turn.id, json, now_ms);
+        if wire["type"] == "agentMessage" {
+            self.turn.last_message = Some(wire);
+        }
+        self.turn.tell(event);
+        Ok(())
+    }
+
+    /// A model item as clients see it; `None` for one that is no item to them.
+    fn wire(&self, item: &Value, id: Option<&str>) -> Option<Value> {
+        let made_up = |prefix: &str| format!("{prefix}{}", self.turn.context.runtime.clock.new_id());
+        let id_of = |prefix: &str| {
+            let own = id.or_else(|| item["id"].as_str().filter(|id| !id.is_empty()));
+            own.map_or_else(|| made_up(prefix), str::to_owned)
+        };
+        let texts = |key: &str| -> Vec<&str> {
+            let parts = item[key].as_array().map(Vec::as_slice).unwrap_or_default();
+            parts.iter().filter_map(|part| part["text"].as_str()).collect()
+        };
+        match item["type"].as_str()? {
+            "message" if item["role"] != "user" => {
+                let refused = item["content"].as_array().is_some_and(|parts| {
+                    !parts.is_empty() && parts.iter().all(|part| part["type"] == "refusal")
+                });
+                (!refused).then(|| {
+                    json!({"type": "agentMessage", "id": id_of("msg_"), "text": texts("content").concat(),
+                        "phase": item.get("phase"), "moderation": null, "memoryCitation": null, "delivery": null,
+                        "questions": null, "startedAtMs": null, "completedAtMs": null})
+                })
+            }
+            "reasoning" => Some(json!({"type": "reasoning", "id": id_of("rs_"), "summary": texts("summary"),
+                "content": texts("content"), "startedAtMs": null, "completedAtMs": null})),
+            "web_search_call" => Some(json!({"type": "webSearch", "id": id_of("ws_"),
+                "query": item.pointer("/action/query").and_then(Value::as_str).unwrap_or_default(),
+                "action": item.get("action").map_or_else(|| json!({"type": "other"}), search_action),
+                "results": null, "startedAtMs": null, "completedAtMs": null})),
+            _ => None,
+        }
+    }
+}
+
+fn search_action(action: &Value) -> Value {
+    let mut out = serde_json::Map::new();
+    for (key, value) in action.as_object().into_iter().flatten() {
+        let value = match (key.as_str(), value.as_str()) {
+            ("type", Some(kind)) => json!(crate::rollout::item::camel(kind)),
+            _ => value.clone(),
+        };
+        out.insert(crate::rollout::item::camel(key), value);
+    }
+    Value::Object(out)
+}
+
+fn counts(usage: Usage) -> TokenCounts {
+    TokenCounts {
+        input: usage.input_tokens,
+        cached_input: usage.cached_tokens,
+        cache_write_input: usage.cache_write_tokens,
+        output: usage.output_tokens,
+        reasoning_output: usage.reasoning_tokens,
+        total: usage.total_tokens,
+    }
+}

@@ -1,0 +1,474 @@
+//! A running turn: asks the model, records what it says, answers its calls, until a reply has none.
+//!
+//! The task reports to its thread's actor; everything that it tells of is stored first. It looks for an interrupt and
+//! for messages that join only while it waits for the model, never in the middle of recording.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use super::Runtime;
+use super::client::Event;
+use super::input::UserMessage;
+use super::notify::Notify;
+use super::prompt;
+use super::recorder::{Recorder, ResponseUsage, TurnEnd, add};
+use super::response::{Outcome, Response};
+use super::settings::Settings;
+use super::steering::Steering;
+use super::thread::{Command, TurnEnded, TurnReport};
+use super::view;
+use crate::config::{Config, ProviderConfig};
+use crate::model::catalog;
+use crate::model::error::{ModelError, Retry, delay};
+use crate::model::request::{Body, Reasoning, Request};
+use crate::protocol::error::{CodexErrorInfo, TurnError, WarningNotification};
+use crate::protocol::turn::{Turn, TurnItemsView, TurnStatus};
+use crate::store::rows::{TokenCounts, TurnRow};
+
+/// What holds for one turn alone.
+#[derive(Clone, Debug, Default)]
+pub struct TurnOptions {
+    /// The shape of the answer.
+    pub output_schema: Option<Value>,
+    /// Service tier of this turn.
+    pub service_tier: Option<String>,
+    /// The turn that this one belongs to.
+    pub root_turn_id: Option<String>,
+}
+
+/// What a turn runs with.
+pub struct TurnContext {
+    pub(super) runtime: Arc<Runtime>,
+    pub(super) notify: Notify,
+    pub(super) recorder: Arc<Mutex<Recorder>>,
+    pub(super) settings: Settings,
+    pub(super) config: Arc<Config>,
+    pub(super) provider: ProviderConfig,
+    pub(super) options: TurnOptions,
+    pub(super) turn: Turn,
+    pub(super) started_at_ms: i64,
+    pub(super) cancel: CancellationToken,
+    pub(super) steering: Arc<Steering>,
+    pub(super) reports: mpsc::UnboundedSender<Command>,
+}
+
+/// Let a turn run. Its end is reported whatever happens.
+pub fn spawn(context: TurnContext) {
+    tokio::spawn(async move {
+        let mut running = RunningTurn {
+            context,
+            tokens: TokenCounts::default(),
+            turn_state: None,
+            last_message: None,
+            before_status: Vec::new(),
+        };
+        let end = running.run().await;
+        running.finish(end).await;
+    });
+}
+
+/// The warning that a model is not known, to the subscribers of the thread.
+pub fn fallback_metadata_warning(notify: &Notify, model: &str) -> Option<Event> {
+    if catalog::find(model).is_some() {
+        return None;
+    }
+    let message = format!(
+        "Model metadata for `{model}` not found. Defaulting to fallback metadata; this can degrade performance and \
+         cause issues."
+    );
+    Some(
+        notify.event(
+            "warning",
+            &WarningNotification { thread_id: Some(notify.thread_id.to_string()), message },
+        ),
+    )
+}
+
+pub(super) struct RunningTurn {
+    pub(super) context: TurnContext,
+    /// Sum over the turn.
+    tokens: TokenCounts,
+    turn_state: Option<String>,
+    /// The last whole message, as wire JSON.
+    pub(super) last_message: Option<Value>,
+    /// Told just before the thread's status changes.
+    before_status: Vec<Event>,
+}
+
+/// How a turn comes to its end.
+enum End {
+    /// It is stored already, with the last response.
+    Stored,
+    Interrupted,
+    Failed(TurnError),
+}
+
+impl RunningTurn {
+    async fn run(&mut self) -> End {
+        loop {
+            if self.context.cancel.is_cancelled() {
+                return End::Interrupted;
+            }
+            if let Err(error) = self.take_steered().await {
+                return End::Failed(error);
+            }
+            match self.ask().await {
+                Ok(Asked::Again) => {}
+                Ok(Asked::Done) => return End::Stored,
+                Ok(Asked::Interrupted) => return End::Interrupted,
+                Err(error) => return End::Failed(error),
+            }
+        }
+    }
+
+    /// Record the messages that have joined.
+    async fn take_steered(&mut self) -> Result<(), TurnError> {
+        for message in self.context.steering.take() {
+            self.record_message(&message).await?;
+        }
+        Ok(())
+    }
+
+    async fn record_message(&mut self, message: &UserMessage) -> Result<(), TurnError> {
+        let context = &self.context;
+        let row = self.row();
+        let item =
+            context.recorder.lock().await.steer(&row, message, &context.settings).await.map_err(internal)?;
+        let turn_id = &context.turn.id;
+        self.tell(context.notify.item_started(turn_id, item.started, item.at_ms));
+        self.tell(context.notify.item_completed(turn_id, item.completed, item.at_ms));
+        Ok(())
+    }
+
+    fn row(&self) -> TurnRow {
+        TurnRow {
+            turn_id: self.context.turn.id.clone(),
+            root_turn_id: self.context.turn.root_turn_id.clone(),
+            status: "inProgress".to_owned(),
+            started_at_ms: Some(self.context.started_at_ms),
+            ..TurnRow::default()
+        }
+    }
+
+    /// Ask the model once, in as many rounds as it takes, and carry out its calls.
+    async fn ask(&mut self) -> Result<Asked, TurnError> {
+        let mut round = 0;
+        loop {
+            let outcome = self.one_response().await?;
+            match outcome {
+                Outcome::Interrupted => return Ok(Asked::Interrupted),
+                Outcome::Cut { calls } => {
+                    self.carry_out(&calls).await?;
+                    return Ok(Asked::Again);
+                }
+                Outcome::Whole(response) => return self.response_done(response).await,
+                Outcome::Failed { error, calls } => {
+                    if !calls.is_empty() {
+                        self.carry_out(&calls).await?;
+                    }
+                    round += 1;
+                    if !self.next_round(&error, round).await? {
+                        return Ok(Asked::Interrupted);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Send the request and read the reply.
+    async fn one_response(&mut self) -> Result<Outcome, TurnError> {
+        let request = self.request().await?;
+        let model = self.context.runtime.model.clone();
+        let key = self.context.runtime.config.home().api_key();
+        let cancel = self.context.cancel.clone();
+        let started = tokio::select! {
+            started = model.start(&self.context.provider, key, &request) => started,
+            () = cancel.cancelled() => return Ok(Outcome::Interrupted),
+        };
+        match started {
+            Ok(stream) => {
+                if self.turn_state.is_none() {
+                    self.turn_state.clone_from(&stream.turn_state);
+                }
+                Response::new(self, stream).read().await
+            }
+            Err(error) => Ok(Outcome::Failed { error, calls: Vec::new() }),
+        }
+    }
+
+    /// Announce another round and wait for it; an error that allows none is the turn's end. `false`: interrupted.
+    async fn next_round(&mut self, error: &ModelError, round: u32) -> Result<bool, TurnError> {
+        let most = self.context.provider.stream_retries();
+        let (message, wait) = match error.retry {
+            Retry::WhileOffline if most > 0 => ("Reconnecting... waiting for network".to_owned(), None),
+            Retry::Round(after) if round <= most => (format!("Reconnecting... {round}/{most}"), after),
+            _ => return Err(turn_error(error)),
+        };
+        let info = json!({"responseStreamDisconnected": {"httpStatusCode": error.http_status}});
+        let announced = TurnError {
+            message,
+            codex_error_info: serde_json::from_value(info).ok(),
+            additional_details: Some(error.message.clone()),
+            misalignment: None,
+        };
+        self.tell(self.context.notify.error(&self.context.turn.id, announced, true));
+        let jitter = f64::from((self.context.runtime.clock.now_ms() % 100) as i32) / 100.0;
+        let wait = wait.unwrap_or_else(|| delay(round, jitter));
+        tokio::select! {
+            () = tokio::time::sleep(wait) => Ok(true),
+            () = self.context.cancel.cancelled() => Ok(false),
+        }
+    }
+
+    /// A response is whole: record its tokens, carry out its calls, or end the turn with it.
+    async fn response_done(&mut self, response: super::response::Whole) -> Result<Asked, TurnError> {
+        let super::response::Whole { response_id, usage, end_turn, calls } = response;
+        let tokens = usage.unwrap_or_default();
+        self.tokens = add(self.tokens, tokens);
+        let window = self.window();
+        let recorded = usage.map(|tokens| ResponseUsage {
+            response_id: if response_id.is_empty() {
+                self.context.runtime.clock.new_id().to_string()
+            } else {
+                response_id
+            },
+            tokens,
+            turn_tokens: self.tokens,
+            model: self.context.settings.model.clone(),
+            model_provider: self.context.settings.model_provider.clone(),
+            window,
+        });
+        let goes_on = !calls.is_empty() || end_turn == Some(false) || !self.context.steering.close_if_empty();
+        if goes_on {
+            self.carry_out(&calls).await?;
+            let total = self.record_response(recorded.as_ref(), None).await?;
+            if recorded.is_some() {
+                self.tell(self.usage_event(total, tokens));
+            }
+            self.tell(self.limits_event());
+            return Ok(Asked::Again);
+        }
+        let end = self.turn_end(TurnStatus::Completed, None);
+        let total = self.record_response(recorded.as_ref(), Some(&end)).await?;
+        if recorded.is_some() {
+            self.before_status.push(self.usage_event(total, tokens));
+        }
+        self.before_status.push(self.limits_event());
+        Ok(Asked::Done)
+    }
+
+    async fn record_response(
+        &self,
+        usage: Option<&ResponseUsage>,
+        end: Option<&TurnEnd>,
+    ) -> Result<TokenCounts, TurnError> {
+        let context = &self.context;
+        let mut recorder = context.recorder.lock().await;
+        recorder.response_done(&context.turn.id, &context.settings, usage, end).await.map_err(internal)
+    }
+
+    fn usage_event(&self, total: TokenCounts, last: TokenCounts) -> Event {
+        let usage = view::token_usage(total, last, Some(self.window()));
+        self.context.notify.token_usage(&self.context.turn.id, usage)
+    }
+
+    fn limits_event(&self) -> Event {
+        let limits = json!({"rateLimits": {
+            "limitId": "codex", "limitName": null, "normalModelSlug": null, "primary": null, "secondary": null,
+            "credits": null, "individualLimit": null, "spendControlReached": null, "planType": null,
+            "rateLimitReachedType": null,
+        }});
+        self.context.notify.event("account/rateLimits/updated", &limits)
+    }
+
+    fn window(&self) -> i64 {
+        catalog::reported_window(&self.context.settings.model, self.context.config.model_context_window)
+    }
+
+    /// Answer the calls of a response.
+    async fn carry_out(&mut self, calls: &[Value]) -> Result<(), TurnError> {
+        let mut outputs = Vec::new();
+        for call in calls {
+            let name = call["name"].as_str().unwrap_or_default();
+            let custom = call["type"] == "custom_tool_call";
+            let text = if custom {
+                format!("unsupported custom tool call: {name}")
+            } else {
+                format!("unsupported call: {name}")
+            };
+            outputs.push(json!({
+                "type": if custom { "custom_tool_call_output" } else { "function_call_output" },
+                "call_id": call["call_id"], "output": text,
+            }));
+        }
+        if outputs.is_empty() {
+            return Ok(());
+        }
+        self.record_items(&outputs, None).await
+    }
+
+    /// Record model items of this turn, and the item that they make.
+    pub(super) async fn record_items(
+        &self,
+        model_items: &[Value],
+        wire: Option<&Value>,
+    ) -> Result<(), TurnError> {
+        let context = &self.context;
+        let mut recorder = context.recorder.lock().await;
+        recorder.items(&context.turn.id, &context.settings, model_items, wire).await.map_err(internal)
+    }
+
+    async fn request(&self) -> Result<Request, TurnError> {
+        let context = &self.context;
+        let (input, window_number, session_id) = {
+            let mut recorder = context.recorder.lock().await;
+            let input = recorder.context().await.map_err(internal)?;
+            (input, recorder.window_number(), recorder.row().session_id.clone())
+        };
+        let settings = &context.settings;
+        let thread_id = context.notify.thread_id.to_string();
+        let window_id = format!("{thread_id}:{window_number}");
+        let turn_metadata = json!({
+            "session_id": session_id, "thread_id": thread_id, "turn_id": context.turn.id, "window_id": window_id,
+            "window_number": window_number, "request_kind": "turn", "root_turn_id": context.turn.root_turn_id,
+            "turn_started_at_unix_ms": context.started_at_ms, "model": settings.model,
+        })
+        .to_string();
+        let effort = settings
+            .effort
+            .clone()
+            .or_else(|| catalog::find(&settings.model).map(|info| info.default_effort.to_owned()));
+        let summary =
+            settings.summary.as_ref().map(|summary| json!(summary)).filter(|summary| summary != "none");
+        let text = context.options.output_schema.as_ref().map(|schema| {
+            json!({"format": {"type": "json_schema", "strict": true, "schema": schema, "name": "output_schema"}})
+        });
+        let client_metadata = json!({
+            "turn_id": context.turn.id, "root_turn_id": context.turn.root_turn_id, "x-codex-window-id": window_id,
+            "x-codex-turn-metadata": turn_metadata, "thread_id": thread_id, "session_id": session_id,
+        });
+        let instructions =
+            settings.base_instructions.clone().unwrap_or_else(|| prompt::BASE_INSTRUCTIONS.to_owned());
+        Ok(Request {
+            body: Body {
+                model: settings.model.clone(),
+                instructions,
+                stream: true,
+                input,
+                tools: Vec::new(),
+                tool_choice: "auto",
+                parallel_tool_calls: true,
+                reasoning: Reasoning { effort, summary },
+                store: false,
+                include: ["reasoning.encrypted_content"],
+                service_tier: context.options.service_tier.clone().or_else(|| settings.service_tier.clone()),
+                prompt_cache_key: thread_id.clone(),
+                text,
+                client_metadata,
+            },
+            thread_id,
+            session_id,
+            originator: context.runtime.originator(),
+            user_agent: context.runtime.user_agent(),
+            window_id,
+            turn_metadata,
+            turn_state: self.turn_state.clone(),
+        })
+    }
+
+    fn turn_end(&self, status: TurnStatus, error: Option<&TurnError>) -> TurnEnd {
+        TurnEnd {
+            turn_id: self.context.turn.id.clone(),
+            root_turn_id: self.context.turn.root_turn_id.clone(),
+            status,
+            error: error.and_then(|error| serde_json::to_value(error).ok()),
+            started_at_ms: self.context.started_at_ms,
+            last_message: self
+                .last_message
+                .as_ref()
+                .and_then(|item| item["text"].as_str())
+                .map(str::to_owned),
+        }
+    }
+
+    /// Record the end, if it is not yet, and report it.
+    async fn finish(&mut self, end: End) {
+        let (status, error) = match end {
+            End::Stored => (TurnStatus::Completed, None),
+            End::Interrupted => (TurnStatus::Interrupted, None),
+            End::Failed(error) => (TurnStatus::Failed, Some(error)),
+        };
+        if status != TurnStatus::Completed {
+            // A message that was accepted is kept, though nobody answers it any more.
+            for message in self.context.steering.close() {
+                if let Err(error) = self.record_message(&message).await {
+                    tracing::error!(error = %error.message, "a message could not be recorded");
+                }
+            }
+            let recorded = self.record_response(None, Some(&self.turn_end(status, error.as_ref()))).await;
+            if let Err(error) = recorded {
+                tracing::error!(error = %error.message, "the end of a turn could not be recorded");
+            }
+        }
+        let context = &self.context;
+        let completed_at_ms = context.runtime.clock.now_ms();
+        let shown = self.last_message.take().filter(|_| status == TurnStatus::Completed);
+        let items: Vec<_> = shown.iter().filter_map(|item| super::recorder::raw(item).ok()).collect();
+        let turn = Turn {
+            items_view: if items.is_empty() { TurnItemsView::NotLoaded } else { TurnItemsView::Summary },
+            items,
+            status,
+            error: error.clone(),
+            started_at: Some(view::seconds(context.started_at_ms)),
+            completed_at: Some(view::seconds(completed_at_ms)),
+            duration_ms: Some(completed_at_ms - context.started_at_ms),
+            ..context.turn.clone()
+        };
+        let after_status = error.map(|error| context.notify.error(&context.turn.id, error, false));
+        let ended = TurnEnded {
+            turn,
+            before_status: std::mem::take(&mut self.before_status),
+            after_status: after_status.into_iter().collect(),
+        };
+        let _ = context.reports.send(Command::Turn(TurnReport::Ended(Box::new(ended))));
+    }
+
+    pub(super) fn tell(&self, event: Event) {
+        self.report(TurnReport::Event(event));
+    }
+
+    /// The actor lives until its turn has ended, and takes reports as long.
+    pub(super) fn report(&self, report: TurnReport) {
+        let _ = self.context.reports.send(Command::Turn(report));
+    }
+}
+
+enum Asked {
+    Again,
+    Done,
+    Interrupted,
+}
+
+/// A model's failure as the turn's.
+fn turn_error(error: &ModelError) -> TurnError {
+    TurnError {
+        message: error.message.clone(),
+        codex_error_info: Some(error.info.clone()),
+        additional_details: None,
+        misalignment: None,
+    }
+}
+
+/// A failure of ours as the turn's.
+pub(super) fn internal(error: super::error::RuntimeError) -> TurnError {
+    tracing::error!(%error, "a turn failed");
+    TurnError {
+        message: error.to_string(),
+        codex_error_info: Some(CodexErrorInfo::Other),
+        additional_details: None,
+        misalignment: None,
+    }
+}
