@@ -1,6 +1,127 @@
-//! (module cli: to be written)
+//! The command line: one file a command.
+
+pub mod exit;
+
+mod app_server;
+mod exec;
+mod show;
+mod threads;
+
+use std::path::PathBuf;
 use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+use self::exit::Exit;
+use crate::clock::Clock;
+use crate::config::{ConfigSource, Home};
+use crate::store::{self, Store};
+
+/// A durable SQLite store of agent conversations with a JSON-RPC front.
+#[derive(Debug, Parser)]
+#[command(name = "threadkeep", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What every command takes.
+#[derive(Clone, Debug, Args)]
+pub struct Common {
+    /// The folder of the database, the configuration and the rollouts [default: $THREADKEEP_HOME, $CODEX_HOME or ~/.codex]
+    #[arg(long, global = true, value_name = "DIR")]
+    home: Option<PathBuf>,
+    /// Override a value of config.toml: a dotted path and a TOML value or plain text
+    #[arg(short = 'c', long = "config", value_name = "KEY=VALUE", global = true, action = clap::ArgAction::Append)]
+    config: Vec<String>,
+    /// Switch a feature on
+    #[arg(long, value_name = "FEATURE", global = true)]
+    enable: Vec<String>,
+    /// Switch a feature off
+    #[arg(long, value_name = "FEATURE", global = true)]
+    disable: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve clients over stdio, WebSocket or a unix socket
+    AppServer(app_server::AppServer),
+    /// Run one turn and print what the model says
+    Exec(exec::Exec),
+    /// List the threads that are stored
+    Threads(threads::Threads),
+    /// Print a thread with its turns
+    Show(show::Show),
+}
+
 /// Run the command line.
 pub fn run() -> ExitCode {
-    ExitCode::SUCCESS
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // A broken pipe is success; nothing else can go wrong with printing help.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage.into() } else { Exit::Good.into() };
+        }
+    };
+    log();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return exit::fail(&anyhow::Error::from(error)),
+    };
+    let outcome = runtime.block_on(async {
+        match cli.command {
+            Command::AppServer(command) => app_server::run(&cli.common, command).await,
+            Command::Exec(command) => exec::run(&cli.common, command).await,
+            Command::Threads(command) => threads::run(&cli.common, command).await,
+            Command::Show(command) => show::run(&cli.common, command).await,
+        }
+    });
+    // A reader of standard input may still wait; the process does not.
+    runtime.shutdown_background();
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(error) => exit::fail(&error),
+    }
+}
+
+/// Logs go to stderr: `RUST_LOG` says which, `LOG_FORMAT=json` how.
+fn log() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if std::env::var("LOG_FORMAT").is_ok_and(|format| format == "json") {
+        logs.json().init();
+    } else {
+        logs.init();
+    }
+}
+
+impl Common {
+    /// The configuration that the flags select.
+    ///
+    /// # Errors
+    /// No home, or a flag that cannot be used.
+    pub fn config(&self) -> anyhow::Result<ConfigSource> {
+        let home = Home::find(self.home.as_deref())?;
+        let mut flags = self.config.clone();
+        flags.extend(self.enable.iter().map(|feature| format!("features.{feature}=true")));
+        flags.extend(self.disable.iter().map(|feature| format!("features.{feature}=false")));
+        Ok(ConfigSource::new(home, &flags)?)
+    }
+
+    /// The open database of a configuration.
+    ///
+    /// # Errors
+    /// It cannot be opened; the text says what to do.
+    pub async fn store(config: &ConfigSource, clock: &Clock) -> anyhow::Result<Store> {
+        let named = config.load().config.sqlite_home;
+        let environment = std::env::var_os("CODEX_SQLITE_HOME").map(PathBuf::from);
+        let folder = named.or(environment).unwrap_or_else(|| config.home().path().to_owned());
+        std::fs::create_dir_all(&folder)?;
+        Ok(Store::open(&folder.join(store::FILE_NAME), clock.clone()).await?)
+    }
 }

@@ -140,7 +140,7 @@ pub struct ThreadStartResponse {
 }
 
 /// Params of `thread/resume`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadResumeParams {
     /// `approvalPolicy`.
@@ -253,7 +253,7 @@ pub struct ThreadResumeResponse {
 }
 
 /// Params of `thread/fork`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadForkParams {
     /// `approvalPolicy`.

@@ -1,0 +1,196 @@
+//! WebSocket connections: over TCP, and (by `unix`) over unix sockets (`protocol/connection.md`, section 7).
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Message, Role, WebSocketConfig};
+
+use super::auth::Auth;
+use super::connection::Connection;
+use super::http::{self, Head};
+use super::{Server, Signals};
+
+/// The largest frame.
+const MAX_FRAME_BYTES: usize = 16 << 20;
+
+/// The largest message of several frames.
+const MAX_MESSAGE_BYTES: usize = 64 << 20;
+
+/// How long accepting pauses when the process has no descriptors left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Listen on an address until a signal ends the process.
+///
+/// # Errors
+/// The address cannot be used.
+pub async fn serve(server: Server, address: SocketAddr, auth: Auth) -> anyhow::Result<()> {
+    if !address.ip().is_loopback() && matches!(auth, Auth::Open) {
+        anyhow::bail!(
+            "refusing to start non-loopback websocket listener {address} without auth; configure `--ws-auth \
+             capability-token` or `--ws-auth signed-bearer-token`"
+        );
+    }
+    let signals = Signals::listen()?;
+    let listener = TcpListener::bind(address).await?;
+    announce(listener.local_addr()?);
+    tokio::select! {
+        () = accept(&server, &listener, &auth) => {}
+        () = super::drain(&server.runtime, signals) => {}
+    }
+    Ok(())
+}
+
+fn announce(bound: SocketAddr) {
+    eprintln!("threadkeep app-server (WebSockets)");
+    eprintln!("  listening on: ws://{bound}");
+    eprintln!("  readyz: http://{bound}/readyz");
+    eprintln!("  healthz: http://{bound}/healthz");
+    if bound.ip().is_loopback() {
+        eprintln!("  note: binds localhost only (use SSH port-forwarding for remote access)");
+    } else {
+        eprintln!("  note: websocket auth is required for non-localhost listeners");
+    }
+}
+
+async fn accept(server: &Server, listener: &TcpListener, auth: &Auth) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                // Small messages go out at once; a socket that refuses the option works all the same.
+                let _ = stream.set_nodelay(true);
+                tokio::spawn(handle(server.clone(), stream, auth.clone(), OriginRule::Refused));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Whether requests of web pages are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OriginRule {
+    /// On TCP any page could send them.
+    Refused,
+    /// On a unix socket none can.
+    Allowed,
+}
+
+/// Serve one stream: health, or an upgrade.
+pub(super) async fn handle<S>(server: Server, mut stream: S, auth: Auth, origin: OriginRule)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (head, rest) = match http::read_head(&mut stream).await {
+        Ok(read) => read,
+        Err(error) => {
+            tracing::debug!(%error, "a connection ended before its request");
+            return;
+        }
+    };
+    match refusal(&head, &auth, origin, server.runtime.clock.now_ms() / 1000) {
+        Some(Refusal { status, headers, body }) => http::respond(&mut stream, status, headers, body).await,
+        None => {
+            let key = derive_accept_key(head.header("sec-websocket-key").unwrap_or_default().as_bytes());
+            let more = match origin {
+                OriginRule::Allowed => {
+                    format!("x-codex-websocket-max-unfragmented-message-bytes: {MAX_FRAME_BYTES}\r\n")
+                }
+                OriginRule::Refused => String::new(),
+            };
+            let accepted = format!(
+                "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
+                 sec-websocket-accept: {key}\r\n{more}\r\n"
+            );
+            if stream.write_all(accepted.as_bytes()).await.is_ok() {
+                talk(server, stream, rest).await;
+            }
+        }
+    }
+}
+
+struct Refusal {
+    status: &'static str,
+    headers: &'static str,
+    body: &'static str,
+}
+
+/// What a request that is no good upgrade is answered.
+fn refusal(head: &Head, auth: &Auth, origin: OriginRule, now_s: i64) -> Option<Refusal> {
+    let refuse = |status, headers, body| Some(Refusal { status, headers, body });
+    if origin == OriginRule::Refused && head.header("origin").is_some() {
+        return refuse("403 Forbidden", "", "");
+    }
+    if matches!(head.path.as_str(), "/readyz" | "/healthz") {
+        return match head.method.as_str() {
+            "GET" | "HEAD" => refuse("200 OK", "", ""),
+            _ => refuse("405 Method Not Allowed", "allow: GET,HEAD\r\n", ""),
+        };
+    }
+    let has = |name: &str, word: &str| {
+        head.header(name).is_some_and(|value| value.to_ascii_lowercase().contains(word))
+    };
+    if !has("connection", "upgrade") {
+        return refuse("400 Bad Request", "", "Connection header did not include 'upgrade'");
+    }
+    if !has("upgrade", "websocket") {
+        return refuse("400 Bad Request", "", "`Upgrade` header did not include 'websocket'");
+    }
+    if head.header("sec-websocket-version") != Some("13") {
+        return refuse("400 Bad Request", "", "`Sec-WebSocket-Version` header did not include '13'");
+    }
+    if head.header("sec-websocket-key").is_none() {
+        return refuse("400 Bad Request", "", "`Sec-WebSocket-Key` header missing");
+    }
+    match auth.check(head.header("authorization"), now_s) {
+        Ok(()) => None,
+        Err(body) => refuse("401 Unauthorized", "", body),
+    }
+}
+
+/// Messages in and out until either side ends.
+async fn talk<S>(server: Server, stream: S, rest: Vec<u8>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let limits = WebSocketConfig::default()
+        .max_frame_size(Some(MAX_FRAME_BYTES))
+        .max_message_size(Some(MAX_MESSAGE_BYTES));
+    let socket = WebSocketStream::from_partially_read(stream, rest, Role::Server, Some(limits)).await;
+    let (mut sink, mut source) = socket.split();
+    let connection = Connection::new(server);
+    let outbox = connection.outbox();
+    let mut writer = tokio::spawn(async move {
+        while let Some(text) = outbox.next().await {
+            if sink.feed(Message::text(text.as_ref())).await.is_err() {
+                return;
+            }
+            if outbox.is_empty() && sink.flush().await.is_err() {
+                return;
+            }
+        }
+    });
+    loop {
+        let message = tokio::select! {
+            message = source.next() => message,
+            _ = &mut writer => break,
+        };
+        match message {
+            Some(Ok(Message::Text(text))) => connection.receive(&text),
+            Some(Ok(Message::Close(_))) | None => break,
+            Some(Ok(_)) => {}
+            Some(Err(error)) => {
+                tracing::debug!(%error, "a connection broke");
+                break;
+            }
+        }
+    }
+    connection.closed();
+    writer.abort();
+}
