@@ -14,6 +14,7 @@ pub mod exec;
 pub mod image;
 pub mod patch;
 pub mod plan;
+pub mod sandbox;
 pub mod specs;
 pub mod turn_diff;
 

@@ -27,7 +27,7 @@ use super::{
     spawn::{self, Started},
     usage,
 };
-use crate::clock::Clock;
+use crate::{clock::Clock, tools::sandbox::Confinement};
 
 /// Commands that may run at the same time in one thread.
 pub const SESSIONS_MAX: usize = 64;
@@ -53,6 +53,8 @@ pub struct Spec {
     pub tty: bool,
     /// When to end it; never when `None`.
     pub timeout: Option<Duration>,
+    /// Its limits; none when `None`.
+    pub confinement: Option<Confinement>,
     /// Whose command this is (the call id); comes back in [`Listed`].
     pub label: String,
 }

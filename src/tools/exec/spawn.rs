@@ -25,6 +25,10 @@ use rustix::{
 use tokio::{process::Child, runtime::Handle, sync::oneshot};
 
 use super::session::Spec;
+use crate::tools::sandbox::{
+    enter,
+    prepare::{self, Sandbox},
+};
 
 /// A started process.
 pub struct Started {
@@ -79,9 +83,11 @@ fn prepare(spec: &Spec) -> io::Result<(Command, OwnedFd)> {
     let stream = if spec.tty { terminal(&mut command)? } else { pipes(&mut command)? };
     let terminal = spec.tty;
     let server = rustix::process::getpid();
-    let enter = move || enter(server, terminal);
-    // SAFETY: `enter` makes system calls only; it neither allocates nor takes a lock.
-    unsafe { command.pre_exec(enter) };
+    let sandbox = spec.confinement.as_ref().map(|limits| prepare::prepare(limits, &spec.cwd)).transpose();
+    let sandbox = sandbox.map_err(io::Error::other)?;
+    let become_command = move || become_command(server, terminal, sandbox.as_ref());
+    // SAFETY: it makes system calls only; it neither allocates nor takes a lock.
+    unsafe { command.pre_exec(become_command) };
     Ok((command, stream))
 }
 
@@ -108,10 +114,13 @@ fn terminal(command: &mut Command) -> io::Result<OwnedFd> {
 }
 
 /// Runs in the child, before the program.
-fn enter(server: Pid, terminal: bool) -> io::Result<()> {
+fn become_command(server: Pid, terminal: bool, sandbox: Option<&Sandbox>) -> io::Result<()> {
     rustix::process::setsid()?;
     if terminal {
         rustix::process::ioctl_tiocsctty(io::stdin().as_fd())?;
+    }
+    if let Some(sandbox) = sandbox {
+        enter::enter_namespace(sandbox)?;
     }
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     // The server may have died before the line above.
@@ -119,7 +128,7 @@ fn enter(server: Pid, terminal: bool) -> io::Result<()> {
         return Err(io::ErrorKind::BrokenPipe.into());
     }
     close_on_exec_all();
-    Ok(())
+    sandbox.map_or(Ok(()), enter::restrict)
 }
 
 /// Descriptors that the server itself inherited, or that a library opened carelessly.
