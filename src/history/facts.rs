@@ -44,10 +44,40 @@ pub struct Facts {
     pub final_tokens: Option<Tokens>,
     /// Totals inherited from a parent, when lines were copied from it.
     pub inherited_tokens: Tokens,
+    /// Sum over the responses that the lines tell of.
+    pub own_tokens: Tokens,
     pub next_ordinal: u64,
 }
 
 impl Facts {
+    /// What the last token count has beyond the responses that the lines tell of: a parent's tokens, or those of
+    /// responses whose lines are gone. A counter that began again at nothing leaves nothing of it.
+    pub fn tokens_before(&self) -> Tokens {
+        let last = self.final_tokens.unwrap_or_default();
+        let own = self.own_tokens;
+        let beyond = |last: i64, own: i64| last.saturating_sub(own).max(0);
+        Tokens {
+            input_tokens: beyond(last.input_tokens, own.input_tokens),
+            cached_input_tokens: beyond(last.cached_input_tokens, own.cached_input_tokens),
+            cache_write_input_tokens: beyond(last.cache_write_input_tokens, own.cache_write_input_tokens),
+            output_tokens: beyond(last.output_tokens, own.output_tokens),
+            reasoning_output_tokens: beyond(last.reasoning_output_tokens, own.reasoning_output_tokens),
+            total_tokens: beyond(last.total_tokens, own.total_tokens),
+        }
+    }
+
+    /// Count a response.
+    pub(super) fn add_tokens(&mut self, tokens: Tokens) {
+        let own = &mut self.own_tokens;
+        let add = |into: &mut i64, more: i64| *into = into.saturating_add(more);
+        add(&mut own.input_tokens, tokens.input_tokens);
+        add(&mut own.cached_input_tokens, tokens.cached_input_tokens);
+        add(&mut own.cache_write_input_tokens, tokens.cache_write_input_tokens);
+        add(&mut own.output_tokens, tokens.output_tokens);
+        add(&mut own.reasoning_output_tokens, tokens.reasoning_output_tokens);
+        add(&mut own.total_tokens, tokens.total_tokens);
+    }
+
     /// Take over metadata: the first of a file, or a later one of the same thread.
     pub(super) fn meta(&mut self, meta: &SessionMeta, first: bool) {
         let take = |into: &mut Option<String>, from: &Option<String>| {

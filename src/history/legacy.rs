@@ -255,9 +255,9 @@ fn push(
     let Some(index) = index else { return };
     let Some(turn) = state.turns.get_mut(index) else { return };
     turn.items += 1;
-    let own_id = wire["id"].as_str().is_some_and(|id| id == format!("item-{}", state.next_item));
-    if own_id {
-        state.next_item += 1;
+    let is_numbered = wire["id"].as_str().is_some_and(|id| id == format!("item-{}", state.numbered + 1));
+    if is_numbered {
+        state.numbered += 1;
     }
     let turn_id = turn.turn_id.clone();
     if state.open == Some(index) {
@@ -268,7 +268,7 @@ fn push(
 }
 
 fn next_id(state: &Projector) -> String {
-    format!("item-{}", state.next_item)
+    format!("item-{}", state.numbered + 1)
 }
 
 /// Open a turn that no event announced, if none is open.

@@ -57,7 +57,7 @@ pub(super) fn roll_back(state: &mut Projector, count: u64, changes: &mut Vec<Cha
     let dropped: Vec<TurnState> = state.turns.split_off(state.turns.len() - count);
     state.open = None;
     state.last_item = None;
-    state.next_item = state.turns.iter().map(|turn| turn.items).sum::<usize>() + 1;
+    state.numbered = state.turns.iter().map(|turn| turn.items).sum();
     changes.push(Change::DropTurns(dropped.into_iter().map(|turn| turn.turn_id).collect()));
 }
 

@@ -84,8 +84,8 @@ pub struct Projector {
     pub(super) turns: Vec<TurnState>,
     /// Index of the open turn.
     pub(super) open: Option<usize>,
-    /// Number of the next item, in the legacy form.
-    pub(super) next_item: usize,
+    /// Items that were numbered so far, in the legacy form.
+    pub(super) numbered: usize,
     /// Lines that were understood so far.
     pub(super) parsed: usize,
     /// The last item of the open turn, which reasoning may be added to.
@@ -101,7 +101,7 @@ pub struct Projector {
 impl Projector {
     /// Before the first line.
     pub fn new() -> Projector {
-        Projector { next_item: 1, ..Projector::default() }
+        Projector::default()
     }
 
     /// What is known of the thread so far.
@@ -240,7 +240,7 @@ impl Projector {
     }
 
     fn usage(
-        &self,
+        &mut self,
         line: &Line<'_>,
         turn_id: String,
         response_id: String,
@@ -248,6 +248,7 @@ impl Projector {
         window: Option<i64>,
         changes: &mut Vec<Change>,
     ) {
+        self.facts.add_tokens(tokens);
         changes.push(Change::Usage(UsageChange {
             turn_id,
             response_id,

@@ -157,7 +157,7 @@ impl<'a> Taking<'a> {
         let projector = continued
             .as_ref()
             .and_then(|row| serde_json::from_str(row.reducer_json.as_deref()?).ok())
-            .unwrap_or_else(Projector::new);
+            .unwrap_or_default();
         let start_anew = continued.is_none();
         let row = continued.unwrap_or_else(|| RolloutFileRow {
             path: file.path.display().to_string(),
@@ -371,7 +371,7 @@ fn thread_row(facts: &Facts, thread_id: &str, file: &Found, name: Option<&String
         agent_nickname: facts.agent_nickname.clone(),
         agent_role: facts.agent_role.clone(),
         memory_mode: facts.memory_mode.clone(),
-        inherited_usage: counts(facts.inherited_tokens),
+        inherited_usage: counts(facts.tokens_before()),
         model_context_window: facts.model_context_window,
         ..ThreadRow::default()
     }

@@ -4,7 +4,7 @@
 //! stored whole or not at all, and that reading never waits for writing. Start reading at [`Store::open`] and
 //! [`rows::Append`].
 //!
-//! **Invariants:** SQL lives nowhere else. Only [`writer`] begins transactions. Readers cannot write.
+//! **Invariants:** SQL lives nowhere else. Only `writer` begins transactions. Readers cannot write.
 
 pub mod error;
 pub mod rows;

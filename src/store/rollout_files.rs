@@ -170,12 +170,16 @@ async fn put_thread(db: &mut SqliteConnection, row: &ThreadRow) -> Result<()> {
     let Some(Counters { thread_key, .. }) = threads::counters(db, &row.thread_id).await? else {
         return threads::insert(db, row).await;
     };
+    let inherited = row.inherited_usage;
     sqlx::query!(
         "update threads set preview = iif(preview = '', ?2, preview), name = coalesce(name, ?3),
              model_provider = ?4, model = coalesce(?5, model), reasoning_effort = ?6, cwd = ?7, settings_json = ?8,
              git_sha = coalesce(git_sha, ?9), git_branch = coalesce(git_branch, ?10),
              git_origin_url = coalesce(git_origin_url, ?11), updated_at_ms = ?12, recency_at_ms = ?13,
-             archived_at_ms = ?14, rollout_path = ?15, forked_from_id = coalesce(forked_from_id, ?16)
+             archived_at_ms = ?14, rollout_path = ?15, forked_from_id = coalesce(forked_from_id, ?16),
+             inherited_input = ?17, inherited_cached_input = ?18, inherited_cache_write_input = ?19,
+             inherited_output = ?20, inherited_reasoning_output = ?21, inherited_total = ?22,
+             model_context_window = coalesce(?23, model_context_window)
          where thread_key = ?1",
         thread_key,
         row.preview,
@@ -192,7 +196,14 @@ async fn put_thread(db: &mut SqliteConnection, row: &ThreadRow) -> Result<()> {
         row.recency_at_ms,
         row.archived_at_ms,
         row.rollout_path,
-        row.forked_from_id
+        row.forked_from_id,
+        inherited.input,
+        inherited.cached_input,
+        inherited.cache_write_input,
+        inherited.output,
+        inherited.reasoning_output,
+        inherited.total,
+        row.model_context_window
     )
     .execute(db)
     .await?;
