@@ -40,7 +40,7 @@ pub fn thread(row: &ThreadRow, status: ThreadStatus) -> Thread {
         originator: row.originator.clone(),
         source: serde_json::from_str(&row.source_json).unwrap_or(SessionSource::Unknown),
         can_accept_direct_input: None,
-        thread_source: row.thread_source.clone().map(Into::into),
+        thread_source: row.thread_source.clone(),
         agent_nickname: row.agent_nickname.clone(),
         agent_role: row.agent_role.clone(),
         git_info: git_info(row),

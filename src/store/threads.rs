@@ -242,7 +242,7 @@ pub(super) async fn patch(
     let (set_git_origin_url, git_origin_url) =
         (patch.git_origin_url.is_some(), patch.git_origin_url.clone().flatten());
     let (set_archived_at_ms, archived_at_ms) =
-        (patch.archived_at_ms.is_some(), patch.archived_at_ms.clone().flatten());
+        (patch.archived_at_ms.is_some(), patch.archived_at_ms.flatten());
     let (set_rollout_path, rollout_path) =
         (patch.rollout_path.is_some(), patch.rollout_path.clone().flatten());
     sqlx::query!(

@@ -6,7 +6,7 @@
 //!
 //! **Invariants:**
 //! - A command is the leader of its own session and process group, and the whole group is signalled.
-//! - It gets a signal when the server dies, and inherits nothing but its standard streams ([`spawn`]).
+//! - It gets a signal when the server dies, and inherits nothing but its standard streams (`spawn`).
 //! - What is kept of its output is bounded ([`output`]), whatever it writes.
 
 pub mod answer;

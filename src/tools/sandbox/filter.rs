@@ -45,7 +45,7 @@ pub fn programs(network: bool) -> Result<Vec<BpfProgram>, Error> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = NEVER.into_iter().map(|call| (call, vec![])).collect();
     rules.insert(
         libc::SYS_ioctl,
-        vec![rule(vec![is(1, libc::TIOCSTI as u64)?])?, rule(vec![is(1, libc::TIOCLINUX as u64)?])?],
+        vec![rule(vec![is(1, libc::TIOCSTI)?])?, rule(vec![is(1, libc::TIOCLINUX)?])?],
     );
     if !network {
         rules.extend(NO_NETWORK.into_iter().map(|call| (call, vec![])));
