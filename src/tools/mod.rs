@@ -12,6 +12,7 @@
 pub mod command;
 pub mod exec;
 pub mod image;
+pub mod mcp;
 pub mod patch;
 pub mod plan;
 pub mod sandbox;

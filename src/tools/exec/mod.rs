@@ -15,7 +15,8 @@ pub mod output;
 pub mod session;
 pub mod shell;
 
-mod spawn;
+pub(in crate::tools) mod process;
+pub(in crate::tools) mod spawn;
 #[cfg(test)]
 mod tests;
 mod usage;

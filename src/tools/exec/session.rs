@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 use thiserror::Error;
 use tokio::{
     io::unix::AsyncFd,
@@ -24,6 +24,7 @@ use tokio::{
 
 use super::{
     output::{Decoder, HeadTail},
+    process::Process,
     spawn::{self, Started},
     usage,
 };
@@ -406,7 +407,7 @@ struct Task {
 
 impl Task {
     async fn run(mut self, child: Child, exit_sender: watch::Sender<Option<Exit>>) {
-        let mut process = Process { child, group: Pid::from_raw(self.shared.os_pid as i32) };
+        let mut process = Process::new(child);
         let exit = self.until_exit(&mut process).await;
         self.drain().await;
         let rest = self.decoder.finish();
@@ -507,32 +508,5 @@ fn of_status(status: io::Result<ExitStatus>) -> Exit {
             (None, None) => Exit::Code(-1),
         },
         Err(_) => Exit::Code(-1),
-    }
-}
-
-/// A process that has not been waited for, so its id is its own.
-struct Process {
-    child: Child,
-    group: Option<Pid>,
-}
-
-impl Process {
-    fn signal(&self, signal: Signal) {
-        if let Some(group) = self.group {
-            // It fails only when all of them have ended.
-            let _ = rustix::process::kill_process_group(group, signal);
-        }
-    }
-
-    async fn wait(&mut self) -> io::Result<ExitStatus> {
-        let status = self.child.wait().await;
-        self.group = None;
-        status
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.signal(Signal::KILL);
     }
 }

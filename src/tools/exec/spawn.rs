@@ -42,12 +42,24 @@ pub struct Started {
 pub async fn spawn(spec: &Spec) -> io::Result<Started> {
     let (command, stream) = prepare(spec)?;
     rustix::io::ioctl_fionbio(&stream, true)?;
+    Ok(Started { child: spawn_prepared(command).await?, stream })
+}
+
+/// Starts a helper that talks over its standard streams, in its own group and with the server's life.
+pub async fn spawn_helper(mut command: Command) -> io::Result<Child> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let server = rustix::process::getpid();
+    // SAFETY: it makes system calls only; it neither allocates nor takes a lock.
+    unsafe { command.pre_exec(move || become_command(server, false, None)) };
+    spawn_prepared(command).await
+}
+
+async fn spawn_prepared(command: Command) -> io::Result<Child> {
     let (reply, started) = oneshot::channel();
     let order = Order { command, runtime: Handle::current(), reply };
     let gone = || io::Error::other("the thread that starts processes is gone");
     spawner()?.send(order).map_err(|_| gone())?;
-    let child = started.await.map_err(|_| gone())??;
-    Ok(Started { child, stream })
+    started.await.map_err(|_| gone())?
 }
 
 struct Order {
