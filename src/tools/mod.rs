@@ -9,6 +9,7 @@
 //! - A child process inherits no descriptor but its standard streams, and dies with the server ([`exec`]).
 //! - A sandbox that the kernel cannot enforce is refused, never silently left out ([`sandbox`]).
 
+pub mod approval;
 pub mod command;
 pub mod exec;
 pub mod image;

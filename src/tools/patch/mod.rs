@@ -86,3 +86,21 @@ pub(crate) fn hunks(before: &str, after: &str) -> String {
     let diff = TextDiff::configure().timeout(std::time::Duration::from_millis(500)).diff_lines(before, after);
     diff.unified_diff().context_radius(3).to_string()
 }
+
+/// What the model is told of an applied patch that it sent as a custom tool.
+pub fn custom_tool_answer(changes: &[Change], took: std::time::Duration) -> String {
+    format!("Exit code: 0\nWall time: {} seconds\nOutput:\n{}", took.as_secs(), success_text(changes))
+}
+
+/// What the model is told of an applied patch that it sent as a command.
+pub fn command_answer(changes: &[Change], took: std::time::Duration) -> String {
+    format!("Wall time: {:.4} seconds\nOutput:\n{}", took.as_secs_f64(), success_text(changes))
+}
+
+/// What the model is told of a patch that cannot be read or does not fit.
+pub fn failed_answer(problem: &dyn std::fmt::Display) -> String {
+    format!("apply_patch verification failed: {problem}")
+}
+
+/// What the model is told when the user said no to a patch.
+pub const REJECTED_BY_USER: &str = "patch rejected by user";
