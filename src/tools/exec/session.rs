@@ -206,7 +206,8 @@ impl Sessions {
     }
 
     /// Starts a command. Its events go to `events` in order; when that is full the command waits, when the receiver is
-    /// dropped they are lost, and the command goes on.
+    /// dropped they are lost, and the command goes on. So read them in a task of their own: while it is full, the command
+    /// cannot be ended either.
     pub async fn start(&self, spec: Spec, events: mpsc::Sender<Event>) -> Result<Session, SessionError> {
         if self.running().len() >= SESSIONS_MAX {
             return Err(SessionError::TooMany);

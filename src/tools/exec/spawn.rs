@@ -13,6 +13,7 @@ use std::{
         fd::{AsFd, OwnedFd},
         unix::process::CommandExt,
     },
+    panic::{AssertUnwindSafe, catch_unwind},
     process::{Command, Stdio},
     sync::{OnceLock, mpsc},
 };
@@ -76,9 +77,15 @@ fn spawner() -> io::Result<mpsc::Sender<Order>> {
     let (sender, orders) = mpsc::channel::<Order>();
     std::thread::Builder::new().name("spawner".into()).spawn(move || {
         for Order { command, runtime, reply } in orders {
-            let _context = runtime.enter();
-            // If nobody waits any more, the dropped child is killed.
-            let _ = reply.send(tokio::process::Command::from(command).kill_on_drop(true).spawn());
+            // A runtime that is shutting down panics here; the others still need this thread.
+            let start = AssertUnwindSafe(|| {
+                let _context = runtime.enter();
+                tokio::process::Command::from(command).kill_on_drop(true).spawn()
+            });
+            if let Ok(child) = catch_unwind(start) {
+                // If nobody waits any more, the dropped child is killed.
+                let _ = reply.send(child);
+            }
         }
     })?;
     // A second thread started in a race ends when its sender is dropped here, before it has any child.
