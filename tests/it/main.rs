@@ -1,3 +1,10 @@
 //! The integration tests: one binary, a module a subject.
 
+mod command_line;
+mod mirror;
+mod processes;
 mod store;
+mod support;
+mod threads;
+mod turns;
+mod wire;

@@ -1,0 +1,366 @@
+//! Clients of the real binary: over its stdin and stdout, and over WebSocket. They wait for messages, never for time.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::ops::{Deref, DerefMut};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::http::HeaderValue;
+use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio_tungstenite::tungstenite::{Error, HandshakeError, Message, WebSocket, client};
+
+use super::{PATIENCE, id, text};
+
+/// One connection: requests, replies, notifications.
+pub struct Client {
+    send: Box<dyn FnMut(&str) + Send>,
+    inbox: Receiver<String>,
+    kept: Vec<Value>,
+    next_id: i64,
+    /// Every message that came, in order.
+    pub came: Vec<Value>,
+}
+
+impl Client {
+    fn new(send: Box<dyn FnMut(&str) + Send>, inbox: Receiver<String>) -> Client {
+        Client { send, inbox, kept: Vec::new(), next_id: 1, came: Vec::new() }
+    }
+
+    /// Send a line or frame as it stands.
+    pub fn send_raw(&mut self, text: &str) {
+        (self.send)(text);
+    }
+
+    /// The first message that `wanted` accepts, of those kept and those to come.
+    pub fn wait_for(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        if let Some(place) = self.kept.iter().position(&wanted) {
+            return self.kept.remove(place);
+        }
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let message = match self.inbox.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(text) => serde_json::from_str::<Value>(&text).unwrap(),
+                Err(RecvTimeoutError::Timeout) => panic!("{what} did not come; kept: {}", self.names()),
+                Err(RecvTimeoutError::Disconnected) => {
+                    panic!("the connection ended before {what}; kept: {}", self.names())
+                }
+            };
+            self.came.push(message.clone());
+            if wanted(&message) {
+                return message;
+            }
+            self.kept.push(message);
+        }
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<String> = self
+            .kept
+            .iter()
+            .map(|message| message["method"].as_str().map_or_else(|| message.to_string(), str::to_owned))
+            .collect();
+        names.join(", ")
+    }
+
+    /// Send a request and return its id without waiting.
+    pub fn post(&mut self, method: &str, params: &Value) -> i64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.send_raw(&json!({"id": id, "method": method, "params": params}).to_string());
+        id
+    }
+
+    /// The whole reply with this id, the type of the id included.
+    pub fn reply(&mut self, id: &Value) -> Value {
+        self.wait_for(&format!("the reply {id}"), |message| {
+            message.get("id") == Some(id) && message.get("method").is_none()
+        })
+    }
+
+    /// The result of a request that must succeed.
+    pub fn request(&mut self, method: &str, params: &Value) -> Value {
+        let id = self.post(method, params);
+        let reply = self.reply(&json!(id));
+        assert!(reply.get("result").is_some(), "{method} failed: {reply}");
+        reply["result"].clone()
+    }
+
+    /// The error of a request that must fail.
+    pub fn error(&mut self, method: &str, params: &Value) -> Value {
+        let id = self.post(method, params);
+        let reply = self.reply(&json!(id));
+        assert!(reply.get("error").is_some(), "{method} should fail: {reply}");
+        reply["error"].clone()
+    }
+
+    /// The request must fail as invalid, with this in its message.
+    pub fn refused(&mut self, method: &str, params: &Value, part: &str) {
+        let error = self.error(method, params);
+        assert_eq!(error["code"], -32600, "{method} {params}: {error}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(part), "{method} {params}: {message:?} does not have {part:?}");
+    }
+
+    /// The params of the next notification of a method.
+    pub fn notification(&mut self, method: &str) -> Value {
+        self.notification_where(method, |_| true)
+    }
+
+    /// The params of the next notification of a method that `wanted` accepts.
+    pub fn notification_where(&mut self, method: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let message = self.wait_for(method, |message| {
+            message["method"] == method && message.get("id").is_none() && wanted(&message["params"])
+        });
+        message["params"].clone()
+    }
+
+    /// Initialize as a client of this name.
+    pub fn initialize_as(&mut self, name: &str, capabilities: &Value) -> Value {
+        let client = json!({"name": name, "title": null, "version": "0.1.0"});
+        let reply = self.request("initialize", &json!({"clientInfo": client, "capabilities": capabilities}));
+        self.send_raw(r#"{"method":"initialized"}"#);
+        reply
+    }
+
+    pub fn initialize(&mut self) {
+        self.initialize_as("it", &json!({"experimentalApi": true}));
+    }
+
+    /// Everything sent before has been looked at.
+    pub fn settle(&mut self) {
+        self.request("thread/loaded/list", &json!({}));
+    }
+
+    /// Start a thread and return it.
+    pub fn start_thread(&mut self) -> Value {
+        self.request("thread/start", &json!({}))["thread"].clone()
+    }
+
+    /// A thread that has had one turn; its id.
+    pub fn used_thread(&mut self, say: &str) -> String {
+        let thread = id(&self.start_thread());
+        self.run_turn(&thread, say);
+        thread
+    }
+
+    /// Start a turn; its id.
+    pub fn start_turn(&mut self, thread: &str, say: &str) -> String {
+        id(&self.request("turn/start", &json!({"threadId": thread, "input": text(say)}))["turn"])
+    }
+
+    /// Wait until this turn is over; the turn.
+    pub fn completed(&mut self, turn: &str) -> Value {
+        self.notification_where("turn/completed", |params| params["turn"]["id"] == turn)["turn"].clone()
+    }
+
+    /// Run a turn to its end; the turn.
+    pub fn run_turn(&mut self, thread: &str, say: &str) -> Value {
+        let turn = self.start_turn(thread, say);
+        self.completed(&turn)
+    }
+
+    /// A thread as `thread/read` has it, with its turns.
+    pub fn read(&mut self, thread: &str) -> Value {
+        self.request("thread/read", &json!({"threadId": thread, "includeTurns": true}))["thread"].clone()
+    }
+
+    /// What came of these methods for a thread, in order.
+    pub fn events(&self, thread: &str, methods: &[&str]) -> Vec<Value> {
+        let ours = |message: &&Value| {
+            message["params"]["threadId"] == thread
+                && (methods.is_empty() || methods.iter().any(|method| message["method"] == *method))
+        };
+        self.came.iter().filter(ours).cloned().collect()
+    }
+}
+
+/// A server process with its one client on stdio. It is killed when it is dropped.
+pub struct Server {
+    client: Client,
+    process: Child,
+}
+
+impl Deref for Server {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl DerefMut for Server {
+    fn deref_mut(&mut self) -> &mut Client {
+        &mut self.client
+    }
+}
+
+impl Server {
+    pub fn start(mut command: Command) -> Server {
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut stdin: Option<ChildStdin> = process.stdin.take();
+        let send = Box::new(move |text: &str| {
+            if text == END {
+                stdin = None;
+            } else if let Some(stdin) = &mut stdin {
+                // A server that has ended is noticed by whoever waits for its answer.
+                let _ = stdin.write_all(text.as_bytes()).and_then(|()| stdin.write_all(b"\n"));
+            }
+        });
+        let inbox = lines(process.stdout.take().unwrap());
+        Server { client: Client::new(send, inbox), process }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: kill takes plain numbers; the process is our child and not yet waited for.
+        unsafe { libc::kill(self.pid() as i32, signal) };
+    }
+
+    /// Kill the process at once.
+    pub fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// End the input and wait until the process has ended.
+    pub fn close(mut self) -> ExitStatus {
+        self.send_raw(END);
+        self.wait()
+    }
+
+    /// Wait until the process has ended by itself.
+    pub fn wait(mut self) -> ExitStatus {
+        // The end of its output is the end of the process, or comes just before it.
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match self.inbox.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => return self.process.wait().unwrap(),
+                Err(RecvTimeoutError::Timeout) => panic!("the server did not end"),
+            }
+        }
+    }
+}
+
+/// What no message can be: ends the input of a server.
+const END: &str = "\u{4}";
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The lines of a stream as they come. The channel ends with the stream.
+fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stream).lines() {
+            let Ok(line) = line else { return };
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// A server process that listens for WebSocket connections. It is killed when it is dropped.
+pub struct Listener {
+    process: Child,
+    pub address: SocketAddr,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Listener {
+    pub fn start(mut command: Command) -> Listener {
+        let process = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut listener = Listener { process, address: SocketAddr::from(([127, 0, 0, 1], 0)) };
+        let said = lines(listener.process.stderr.take().unwrap());
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let line = said.recv_timeout(end.saturating_duration_since(Instant::now()));
+            let line = line.expect("the server names its address");
+            let address = line.split("ws://").nth(1).and_then(|rest| rest.split_whitespace().next());
+            if let Some(address) = address.and_then(|address| address.parse().ok()) {
+                listener.address = address;
+                break;
+            }
+        }
+        // Somebody has to read on, or the server would stop at a full pipe.
+        thread::spawn(move || said.iter().for_each(|line| eprintln!("{line}")));
+        listener
+    }
+
+    /// Open a connection with these headers, or give the status with which it is refused.
+    pub fn try_connect(&self, headers: &[(&'static str, &str)]) -> Result<Client, u16> {
+        let stream = TcpStream::connect(self.address).unwrap();
+        let mut request = format!("ws://{}/", self.address).into_client_request().unwrap();
+        for (name, value) in headers {
+            request.headers_mut().insert(*name, HeaderValue::from_str(value).unwrap());
+        }
+        let mut socket = match client(request, stream) {
+            Ok((socket, _)) => socket,
+            Err(HandshakeError::Failure(Error::Http(response))) => return Err(response.status().as_u16()),
+            Err(error) => panic!("the upgrade failed: {error}"),
+        };
+        let reader = WebSocket::from_raw_socket(socket.get_ref().try_clone().unwrap(), Role::Client, None);
+        let (sender, inbox) = channel();
+        thread::spawn(move || read_frames(reader, &sender));
+        let send = Box::new(move |text: &str| socket.send(Message::text(text)).unwrap());
+        Ok(Client::new(send, inbox))
+    }
+
+    /// Open a connection that has not initialized.
+    pub fn connect(&self) -> Client {
+        self.try_connect(&[]).unwrap_or_else(|status| panic!("the upgrade was refused with {status}"))
+    }
+
+    /// Open a connection that is ready for requests.
+    pub fn client(&self) -> Client {
+        let mut client = self.connect();
+        client.initialize();
+        client
+    }
+
+    /// The status and the body of a plain HTTP request.
+    pub fn http(&self, method: &str, path: &str, header: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n{header}\r\n",
+            self.address
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+}
+
+fn read_frames(mut reader: WebSocket<TcpStream>, sender: &Sender<String>) {
+    while let Ok(message) = reader.read() {
+        if let Message::Text(text) = message
+            && sender.send(text.to_string()).is_err()
+        {
+            return;
+        }
+    }
+}
