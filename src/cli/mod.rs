@@ -4,6 +4,7 @@ pub mod exit;
 
 mod app_server;
 mod exec;
+mod schema;
 mod show;
 mod threads;
 
@@ -55,6 +56,8 @@ enum Command {
     Threads(threads::Threads),
     /// Print a thread with its turns
     Show(show::Show),
+    /// Write the JSON Schema of what the server offers
+    Schema(schema::Schema),
 }
 
 /// Run the command line.
@@ -79,6 +82,7 @@ pub fn run() -> ExitCode {
             Command::Exec(command) => exec::run(&cli.common, command).await,
             Command::Threads(command) => threads::run(&cli.common, command).await,
             Command::Show(command) => show::run(&cli.common, command).await,
+            Command::Schema(command) => schema::run(command).await,
         }
     });
     // A reader of standard input may still wait; the process does not.

@@ -131,8 +131,27 @@ pub struct ToolRequestUserInputResponse {
 
 /// Params of the server's request `mcpServer/elicitation/request`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct McpServerElicitationRequestParams {
+    /// The thread.
+    pub thread_id: String,
+    /// The turn whose tool call the MCP server asks for; `None` when it asks on its own.
+    #[serde(default)]
+    pub turn_id: Option<String>,
+    /// The MCP server, by its name in the configuration.
+    pub server_name: String,
+    /// The environment that the MCP server runs in.
+    #[serde(default)]
+    pub environment_id: Option<String>,
+    /// What it asks.
+    #[serde(flatten)]
+    pub request: McpServerElicitationRequest,
+}
+
+/// What an MCP server asks the user, by the form of the answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "mode")]
-pub enum McpServerElicitationRequestParams {
+pub enum McpServerElicitationRequest {
     /// `openai/userVerification`.
     #[serde(rename = "openai/userVerification", rename_all = "camelCase")]
     OpenaiUserVerificationSlash {

@@ -22,12 +22,9 @@ pub enum UserInput {
         /// `detail`.
         #[serde(default)]
         detail: Option<ImageDetail>,
-        /// `url`.
-        #[serde(default)]
-        url: Option<String>,
-        /// `fileId`.
-        #[serde(default)]
-        file_id: Option<String>,
+        /// `url` or `fileId`: one must be there.
+        #[serde(flatten)]
+        source: MediaSource,
     },
     /// `localImage`.
     #[serde(rename = "localImage", rename_all = "camelCase")]
@@ -41,12 +38,9 @@ pub enum UserInput {
     /// `audio`.
     #[serde(rename = "audio", rename_all = "camelCase")]
     Audio {
-        /// `url`.
-        #[serde(default)]
-        url: Option<String>,
-        /// `fileId`.
-        #[serde(default)]
-        file_id: Option<String>,
+        /// `url` or `fileId`: one must be there.
+        #[serde(flatten)]
+        source: MediaSource,
     },
     /// `localAudio`.
     #[serde(rename = "localAudio", rename_all = "camelCase")]
@@ -69,6 +63,23 @@ pub enum UserInput {
         name: String,
         /// `path`.
         path: String,
+    },
+}
+
+/// Where the content of an image or a sound is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum MediaSource {
+    /// In the URL itself (`data:`), or at it.
+    Url {
+        /// The URL.
+        url: String,
+    },
+    /// A file that the model provider keeps.
+    File {
+        /// The provider's id of it.
+        #[serde(rename = "fileId")]
+        file_id: String,
     },
 }
 
@@ -108,4 +119,38 @@ pub struct ByteRange {
     pub end: u64,
     /// `start`.
     pub start: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn check(sent: Value, expected: Value) {
+        let part: UserInput = serde_json::from_value(sent).unwrap();
+        assert_eq!(serde_json::to_value(part).unwrap(), expected);
+    }
+
+    #[test]
+    fn parts_come_back_as_sent_with_their_defaults() {
+        check(
+            json!({"type": "text", "text": "hi", "textElements": 1}),
+            json!({"type": "text", "text": "hi", "text_elements": []}),
+        );
+        check(
+            json!({"type": "image", "url": "data:,"}),
+            json!({"type": "image", "url": "data:,", "detail": null}),
+        );
+        check(
+            json!({"type": "image", "fileId": "f", "detail": "low"}),
+            json!({"type": "image", "fileId": "f", "detail": "low"}),
+        );
+        check(json!({"type": "audio", "fileId": "f"}), json!({"type": "audio", "fileId": "f"}));
+    }
+
+    #[test]
+    fn an_image_from_nowhere_is_refused() {
+        assert!(serde_json::from_value::<UserInput>(json!({"type": "image"})).is_err());
+    }
 }

@@ -645,12 +645,9 @@ pub enum ThreadItem {
         /// `transparentBackground`.
         #[serde(default)]
         transparent_background: Option<bool>,
-        /// `fileId`.
-        #[serde(default)]
-        file_id: Option<String>,
-        /// `result`.
-        #[serde(default)]
-        result: Option<String>,
+        /// `fileId` or `result`: one is there.
+        #[serde(flatten)]
+        output: ImageGenerationOutput,
     },
     /// `enteredReviewMode`.
     #[serde(rename = "enteredReviewMode", rename_all = "camelCase")]
@@ -1078,6 +1075,23 @@ pub enum ImageGenerationFailure {
         /// `resetsAt`.
         #[serde(default)]
         resets_at: Option<i64>,
+    },
+}
+
+/// Where a generated image is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ImageGenerationOutput {
+    /// A file that the model provider keeps.
+    File {
+        /// The provider's id of it.
+        #[serde(rename = "fileId")]
+        file_id: String,
+    },
+    /// The image itself.
+    Result {
+        /// Its bytes in base64.
+        result: String,
     },
 }
 

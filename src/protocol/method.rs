@@ -83,7 +83,7 @@ const EXPERIMENTAL_FIELDS: &[(&str, &[&str])] = &[
 /// The text with which a request is refused to a connection without the capability; `None` lets it pass.
 pub fn gate(method: &str, params: Option<&Value>) -> Option<String> {
     let refuse = |what: String| Some(format!("{what} requires experimentalApi capability"));
-    if EXPERIMENTAL_METHODS.contains(&method) {
+    if is_experimental(method) {
         return refuse(method.to_owned());
     }
     let params = params?.as_object()?;
@@ -100,9 +100,14 @@ pub fn gate(method: &str, params: Option<&Value>) -> Option<String> {
     if granular { refuse("askForApproval.granular".to_owned()) } else { None }
 }
 
+/// Whether a method needs the capability as a whole.
+pub fn is_experimental(method: &str) -> bool {
+    EXPERIMENTAL_METHODS.contains(&method)
+}
+
 /// Whether [`gate`] can refuse this method at all, so that most requests need no second look at their params.
 pub fn may_be_gated(method: &str) -> bool {
-    EXPERIMENTAL_METHODS.contains(&method)
+    is_experimental(method)
         || EXPERIMENTAL_FIELDS.iter().any(|(name, _)| *name == method)
         || method == "thread/settings/update"
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::error::{Result, RuntimeError};
-use crate::protocol::input::UserInput;
+use crate::protocol::input::{MediaSource, UserInput};
 
 /// The most characters that one message may have.
 pub const MAX_INPUT_CHARS: usize = 1 << 20;
@@ -39,7 +39,8 @@ impl UserMessage {
             });
         }
         for part in &content {
-            if let UserInput::Image { url: Some(url), .. } | UserInput::Audio { url: Some(url), .. } = part
+            if let UserInput::Image { source, .. } | UserInput::Audio { source } = part
+                && let MediaSource::Url { url } = source
                 && !url.starts_with("data:")
             {
                 return Err(RuntimeError::invalid(
@@ -88,23 +89,21 @@ pub fn to_model(content: &[UserInput], cwd: &str) -> Vec<Value> {
     for part in content {
         match part {
             UserInput::Text { text, .. } => parts.push(json!({"type": "input_text", "text": text})),
-            UserInput::Image { url: Some(url), .. } => {
-                parts.push(json!({"type": "input_image", "image_url": url}))
-            }
-            UserInput::Image { file_id: Some(id), .. } => {
-                parts.push(json!({"type": "input_image", "file_id": id}))
-            }
+            UserInput::Image { source, .. } => parts.push(match source {
+                MediaSource::Url { url } => json!({"type": "input_image", "image_url": url}),
+                MediaSource::File { file_id } => json!({"type": "input_image", "file_id": file_id}),
+            }),
             UserInput::LocalImage { path, .. } => local_image(path, cwd, &mut parts),
-            UserInput::Audio { url: Some(url), .. } => {
-                parts.push(json!({"type": "input_audio", "audio_url": url}))
-            }
+            UserInput::Audio { source } => parts.push(match source {
+                MediaSource::Url { url } => json!({"type": "input_audio", "audio_url": url}),
+                MediaSource::File { file_id } => json!({"type": "input_audio", "file_id": file_id}),
+            }),
             UserInput::LocalAudio { path } => {
                 parts.push(json!({"type": "input_text", "text": format!("[audio file {path}]")}))
             }
             UserInput::Skill { name, path } | UserInput::Mention { name, path } => {
                 parts.push(json!({"type": "input_text", "text": format!("[{name}]({path})")}));
             }
-            UserInput::Image { .. } | UserInput::Audio { .. } => {}
         }
     }
     parts

@@ -137,7 +137,7 @@ fn exit_codes_say_what_went_wrong() {
 #[test]
 fn help_is_as_it_was_agreed() {
     let home = Home::new();
-    for command in ["", "app-server", "exec", "threads", "show"] {
+    for command in ["", "app-server", "exec", "threads", "show", "schema"] {
         let arguments: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
         let name = if command.is_empty() { "threadkeep" } else { command };
         insta::assert_snapshot!(format!("help_{name}"), printed(&home, &arguments));

@@ -3,6 +3,7 @@
 mod command_line;
 mod mirror;
 mod processes;
+mod schema;
 mod store;
 mod support;
 mod threads;
