@@ -1,5 +1,8 @@
 //! The integration tests: one binary, a module a subject.
 
+// What cannot go on fails the test, at the line that says so.
+#![allow(clippy::unwrap_used)]
+
 mod command_line;
 mod mirror;
 mod processes;
