@@ -10,6 +10,7 @@ use super::error::{Result, RuntimeError};
 use super::notify::Notify;
 use super::reading::ItemsView;
 use super::recorder::Recorder;
+use super::redact;
 use super::settings::{Overrides, Settings};
 use super::thread::{self, Command, Live, ThreadHandle, ThreadSeed, Unload};
 use super::{Runtime, parse_id, view};
@@ -25,6 +26,9 @@ use crate::protocol::thread::{
 use crate::protocol::turn::TurnsPage;
 use crate::rollout::name;
 use crate::store::rows::{ThreadPatch, ThreadRow};
+
+/// Clients that get payloads without what tools were given and gave.
+const MOBILE_CLIENTS: &[&str] = &["codex_chatgpt_android_remote", "codex_chatgpt_ios_remote"];
 
 /// Overrides that a request to load a thread can have.
 macro_rules! overrides_of {
@@ -216,6 +220,15 @@ impl Runtime {
             }
             None => None,
         };
+        if MOBILE_CLIENTS.contains(&request.client_name().as_str()) {
+            redact::turns(&mut thread.turns);
+        }
+        let page = page.map(|mut page| {
+            if MOBILE_CLIENTS.contains(&request.client_name().as_str()) {
+                redact::turns(&mut page.data);
+            }
+            page
+        });
         if cold || !params.exclude_turns {
             self.replay_usage(&thread_id, request).await?;
         }

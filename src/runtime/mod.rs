@@ -18,6 +18,7 @@ pub mod steering;
 pub mod thread;
 pub mod turn;
 
+mod redact;
 mod response;
 
 pub mod fork;
