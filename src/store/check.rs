@@ -26,7 +26,7 @@ impl Store {
     /// # Errors
     /// A failure of the database that keeps the check from being made.
     pub async fn check(&self) -> Result<Vec<String>> {
-        let mut reader = self.readers.acquire().await?;
+        let mut reader = self.reader().await?;
         let mut problems: Vec<String> =
             sqlx::query_scalar("pragma integrity_check").fetch_all(&mut *reader).await?;
         problems.retain(|line| line != "ok");
@@ -48,15 +48,20 @@ impl Store {
                 ));
             }
         }
-        let orphans = sqlx::query_scalar!(
-            r#"select (select count(*) from items where turn_key not in (select turn_key from turns))
-                    + (select count(*) from turns where thread_key not in (select thread_key from threads))
-                    as "orphans!: i64""#
+        let orphans: Vec<(String, Option<i64>, String, i64)> =
+            sqlx::query_as("pragma foreign_key_check").fetch_all(&mut *reader).await?;
+        for (table, row, parent, _) in orphans {
+            let row = row.map_or_else(String::new, |row| format!(" {row}"));
+            problems.push(format!("row{row} of {table} belongs to nothing in {parent}"));
+        }
+        let strays = sqlx::query_scalar!(
+            r#"select count(*) as "strays!: i64" from journal
+               where run_key >> 32 not in (select thread_key from threads)"#
         )
         .fetch_one(&mut *reader)
         .await?;
-        if orphans > 0 {
-            problems.push(format!("{orphans} turns or items belong to nothing"));
+        if 0 < strays {
+            problems.push(format!("{strays} runs of the journal belong to no thread"));
         }
         Ok(problems)
     }
@@ -66,12 +71,13 @@ impl Store {
     /// # Errors
     /// A failure of the database.
     pub async fn stats(&self) -> Result<Stats> {
+        let mut reader = self.reader().await?;
         let row = sqlx::query!(
             r#"select (select count(*) from threads) as "threads!: i64", (select count(*) from turns) as "turns!: i64",
                       (select count(*) from items) as "items!: i64",
                       (select coalesce(sum(journal_bytes), 0) from threads) as "journal_bytes!: i64""#
         )
-        .fetch_one(&self.readers)
+        .fetch_one(&mut *reader)
         .await?;
         let database_bytes = std::fs::metadata(&self.path).map_or(0, |data| data.len() as i64);
         Ok(Stats {
@@ -91,7 +97,8 @@ impl Store {
         let Some(target) = to.to_str() else {
             return Err(StoreError::Database(format!("{}: the name is no UTF-8 text", to.display())));
         };
-        sqlx::query("vacuum into ?1").bind(target).execute(&self.readers).await?;
+        let mut reader = self.reader().await?;
+        sqlx::query("vacuum into ?1").bind(target).execute(&mut *reader).await?;
         Ok(())
     }
 }

@@ -1,5 +1,7 @@
 //! Forking: a new thread with the beginning of another's history.
 
+use std::sync::Arc;
+
 use sqlx::SqliteConnection;
 
 use super::append::Counters;
@@ -7,7 +9,7 @@ use super::error::{Result, StoreError};
 use super::journal::{self, unpack};
 use super::ledger;
 use super::rows::{Lines, ThreadRow, TokenCounts};
-use super::{Store, key_range, threads};
+use super::{PLACE_MASK, Store, key_range, threads};
 
 /// What is taken over from a thread, and as what.
 #[derive(Clone, Debug)]
@@ -43,16 +45,21 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoThread`], or a failure of the database.
     pub async fn fork_thread(&self, fork: Fork) -> Result<Inherited> {
-        self.write(move |db| Box::pin(async move { apply(db, fork).await })).await
+        let fork = Arc::new(fork);
+        self.write(move |db| {
+            let fork = fork.clone();
+            Box::pin(async move { apply(db, &fork).await })
+        })
+        .await
     }
 }
 
-async fn apply(db: &mut SqliteConnection, fork: Fork) -> Result<Inherited> {
+async fn apply(db: &mut SqliteConnection, fork: &Fork) -> Result<Inherited> {
     let Some(source) = threads::counters(db, &fork.source_id).await? else {
-        return Err(StoreError::NoThread(fork.source_id));
+        return Err(StoreError::NoThread(fork.source_id.clone()));
     };
     let inherited = inherited_usage(db, &source, fork.last_turn_place).await?;
-    let row = ThreadRow { inherited_usage: inherited.total, ..fork.row };
+    let row = ThreadRow { inherited_usage: inherited.total, ..fork.row.clone() };
     threads::insert(db, &row).await?;
     let Some(mut target) = threads::counters(db, &row.thread_id).await? else {
         return Err(StoreError::NoThread(row.thread_id));
@@ -84,10 +91,7 @@ async fn apply(db: &mut SqliteConnection, fork: Fork) -> Result<Inherited> {
 }
 
 async fn push(db: &mut SqliteConnection, target: &mut Counters, lines: &Lines) -> Result<()> {
-    journal::append(db, target, lines).await?;
-    target.lines += lines.count;
-    target.bytes += lines.bytes.len() as i64;
-    Ok(())
+    journal::append(db, target, &journal::cut_into_runs(lines)?).await
 }
 
 /// Copy the lines from `skip` up to `end`, run by run.
@@ -99,21 +103,21 @@ async fn copy_lines(
     end: i64,
 ) -> Result<()> {
     let keys = key_range(source.thread_key);
-    let (mut from, to) = (keys.start, keys.end);
+    let (mut from, to) = (keys.start, keys.start + end.clamp(0, keys.end - keys.start));
     while let Some(run) = sqlx::query!(
-        "select run_key, first_line, line_count, encoding, payload from journal
-         where run_key >= ?1 and run_key < ?2 and first_line < ?3 order by run_key limit 1",
+        r#"select run_key as "run_key!", line_count, byte_count, encoding, payload from journal
+           where run_key >= ?1 and run_key < ?2 order by run_key limit 1"#,
         from,
-        to,
-        end
+        to
     )
     .fetch_optional(&mut *db)
     .await?
     {
         from = run.run_key + 1;
-        let bytes = unpack(run.encoding, run.payload)?;
-        let first = (skip - run.first_line).clamp(0, run.line_count);
-        let last = (end - run.first_line).clamp(first, run.line_count);
+        let first_line = run.run_key & PLACE_MASK;
+        let bytes = unpack(run.encoding, run.payload, run.byte_count)?;
+        let first = (skip - first_line).clamp(0, run.line_count);
+        let last = (end - first_line).clamp(first, run.line_count);
         let kept = cut(&bytes, first, last);
         push(db, target, &Lines { bytes: kept.to_vec(), count: last - first }).await?;
     }

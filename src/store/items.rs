@@ -1,12 +1,17 @@
 //! Items of turns: wire JSON, stored as it is sent.
 
-use sqlx::SqliteConnection;
+use std::collections::HashMap;
 
-use super::error::{Result, StoreError};
-use super::journal::{pack, unpack};
+use sqlx::{QueryBuilder, Sqlite, SqliteConnection};
+
+use super::error::Result;
+use super::journal::unpack_text;
 use super::rows::ItemRow;
-use super::turns::PageOf;
-use super::{Store, key_range};
+use super::turns::{self, PageOf};
+use super::{Store, key_range, thread_key};
+
+/// Rows that one statement inserts when there are many.
+const ROWS_A_STATEMENT: usize = 32;
 
 /// An item with its place in the thread and its turn.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,8 +28,7 @@ pub struct PlacedItem {
 macro_rules! placed_item {
     ($row:expr) => {{
         let row = $row;
-        let json = String::from_utf8(unpack(row.encoding, row.payload)?)
-            .map_err(|error| StoreError::Database(format!("reading item {}: {error}", row.item_id)))?;
+        let json = unpack_text(row.encoding, row.payload)?;
         PlacedItem {
             place: row.item_key,
             turn_place: row.turn_key,
@@ -46,7 +50,8 @@ impl Store {
     /// # Errors
     /// A failure of the database.
     pub async fn items_page(&self, thread_id: &str, page: PageOf) -> Result<Vec<PlacedItem>> {
-        let Some(thread_key) = self.thread_key(thread_id).await? else { return Ok(Vec::new()) };
+        let mut reader = self.reader().await?;
+        let Some(thread_key) = thread_key(&mut reader, thread_id).await? else { return Ok(Vec::new()) };
         let keys = key_range(thread_key);
         let from = page.after.map_or(keys.start, |after| after.max(keys.start - 1) + 1);
         let to = page.before.map_or(keys.end, |before| before.min(keys.end));
@@ -60,7 +65,7 @@ impl Store {
                 to,
                 page.limit
             )
-            .fetch_all(&self.readers)
+            .fetch_all(&mut *reader)
             .await?
             .into_iter()
             .map(|row| Ok(placed_item!(row)))
@@ -75,7 +80,7 @@ impl Store {
                 to,
                 page.limit
             )
-            .fetch_all(&self.readers)
+            .fetch_all(&mut *reader)
             .await?
             .into_iter()
             .map(|row| Ok(placed_item!(row)))
@@ -88,15 +93,16 @@ impl Store {
     /// # Errors
     /// A failure of the database.
     pub async fn items_of_turns(&self, first_place: i64, last_place: i64) -> Result<Vec<PlacedItem>> {
+        let mut reader = self.reader().await?;
         sqlx::query!(
             "select item_key, turn_key, turn_id, item_id, kind, encoding, payload, items.started_at_ms,
                     items.completed_at_ms
-             from items join turns using (turn_key)
+             from turns cross join items using (turn_key)
              where turn_key between ?1 and ?2 order by turn_key, item_key",
             first_place,
             last_place
         )
-        .fetch_all(&self.readers)
+        .fetch_all(&mut *reader)
         .await?
         .into_iter()
         .map(|row| Ok(placed_item!(row)))
@@ -108,21 +114,27 @@ impl Store {
     /// # Errors
     /// A failure of the database.
     pub async fn summary_items_of_turns(&self, first_place: i64, last_place: i64) -> Result<Vec<PlacedItem>> {
+        let mut reader = self.reader().await?;
+        // Both kinds are named twice to show the planner that the partial index holds them.
         sqlx::query!(
             "select item_key, turn_key, turn_id, item_id, kind, encoding, payload, items.started_at_ms,
                     items.completed_at_ms
-             from items join turns using (turn_key)
+             from items cross join turns using (turn_key)
              where item_key in (
-                 select min(item_key) from items where turn_key between ?1 and ?2 and kind = 'userMessage'
-                 group by turn_key
+                 select (select min(item_key) from items
+                         where items.turn_key = turns.turn_key and kind = 'userMessage'
+                           and kind in ('userMessage', 'agentMessage'))
+                 from turns where turn_key between ?1 and ?2
                  union all
-                 select max(item_key) from items where turn_key between ?1 and ?2 and kind = 'agentMessage'
-                 group by turn_key)
+                 select (select max(item_key) from items
+                         where items.turn_key = turns.turn_key and kind = 'agentMessage'
+                           and kind in ('userMessage', 'agentMessage'))
+                 from turns where turn_key between ?1 and ?2)
              order by turn_key, item_key",
             first_place,
             last_place
         )
-        .fetch_all(&self.readers)
+        .fetch_all(&mut *reader)
         .await?
         .into_iter()
         .map(|row| Ok(placed_item!(row)))
@@ -130,32 +142,67 @@ impl Store {
     }
 }
 
-/// Insert an item at the end of its thread, or replace it by its id; its place stays.
-pub(super) async fn upsert(db: &mut SqliteConnection, thread_key: i64, item: &ItemRow) -> Result<()> {
-    let keys = key_range(thread_key);
-    let (from, to) = (keys.start, keys.end);
-    let (encoding, payload) = pack(item.json.as_bytes());
-    let payload: &[u8] = &payload;
-    sqlx::query!(
-        "insert into items (item_key, turn_key, item_id, kind, encoding, payload, started_at_ms, completed_at_ms)
-         select coalesce((select max(item_key) + 1 from items where item_key >= ?1 and item_key < ?2), ?1), turn_key,
-                ?5, ?6, ?7, ?8, ?9, ?10
-         from turns where thread_key = ?3 and turn_id = ?4
-         on conflict (turn_key, item_id) do update set
+/// Insert items at the end of their thread, or replace them by their ids; their places stay.
+pub(super) async fn upsert<'a>(
+    db: &mut SqliteConnection,
+    thread_key: i64,
+    next_place: i64,
+    items: impl ExactSizeIterator<Item = (&'a ItemRow, &'a (i64, Vec<u8>))>,
+    turn_keys: &mut HashMap<String, i64>,
+) -> Result<()> {
+    let first_key = key_range(thread_key).start + next_place;
+    let mut rows = Vec::with_capacity(items.len());
+    for (item_key, (item, (encoding, payload))) in (first_key..).zip(items) {
+        let turn_key = match turn_keys.get(&item.turn_id) {
+            Some(turn_key) => *turn_key,
+            None => {
+                let turn_key = turns::key_of(db, thread_key, &item.turn_id).await?;
+                turn_keys.insert(item.turn_id.clone(), turn_key);
+                turn_key
+            }
+        };
+        rows.push(NewItem { item_key, turn_key, item, encoding: *encoding, payload });
+    }
+    let (many, few) = rows.as_chunks::<ROWS_A_STATEMENT>();
+    for chunk in many {
+        upsert_together(db, chunk).await?;
+    }
+    for row in few {
+        upsert_together(db, std::slice::from_ref(row)).await?;
+    }
+    Ok(())
+}
+
+struct NewItem<'a> {
+    item_key: i64,
+    turn_key: i64,
+    item: &'a ItemRow,
+    encoding: i64,
+    payload: &'a [u8],
+}
+
+/// One statement, of one row or of [`ROWS_A_STATEMENT`], so that two texts stay prepared.
+async fn upsert_together(db: &mut SqliteConnection, rows: &[NewItem<'_>]) -> Result<()> {
+    let mut insert = QueryBuilder::<Sqlite>::new(
+        "insert into items (item_key, turn_key, item_id, kind, encoding, payload, started_at_ms, completed_at_ms) ",
+    );
+    insert.push_values(rows, |mut values, row| {
+        values
+            .push_bind(row.item_key)
+            .push_bind(row.turn_key)
+            .push_bind(&row.item.item_id)
+            .push_bind(&row.item.kind)
+            .push_bind(row.encoding)
+            .push_bind(row.payload)
+            .push_bind(row.item.started_at_ms)
+            .push_bind(row.item.completed_at_ms);
+    });
+    insert.push(
+        " on conflict (turn_key, item_id) do update set
              kind = excluded.kind, encoding = excluded.encoding, payload = excluded.payload,
-             started_at_ms = excluded.started_at_ms, completed_at_ms = excluded.completed_at_ms",
-        from,
-        to,
-        thread_key,
-        item.turn_id,
-        item.item_id,
-        item.kind,
-        encoding,
-        payload,
-        item.started_at_ms,
-        item.completed_at_ms
-    )
-    .execute(db)
-    .await?;
+             started_at_ms = coalesce(excluded.started_at_ms, started_at_ms),
+             completed_at_ms = coalesce(excluded.completed_at_ms, completed_at_ms)",
+    );
+    insert.build().execute(db).await?;
     Ok(())
 }

@@ -1,19 +1,25 @@
 //! The journal: the exact bytes of a thread's rollout file, in runs of whole lines.
-
-use std::borrow::Cow;
+//!
+//! **Invariants:** the runs of a thread follow each other without gaps, in lines and in bytes, and the counters in
+//! its row are where the last one ends. A run's key is its thread and its first line, so the run that holds a line is
+//! the last one at or before it.
 
 use sqlx::SqliteConnection;
 
 use super::append::Counters;
 use super::error::{Result, StoreError};
 use super::rows::Lines;
-use super::{Store, key_range};
+use super::{PLACE_MASK, Store, key_range, thread_key};
 
-/// Below this, compressing a run does not pay.
+/// Runs are cut at the first line end after so many bytes. Longer ones hardly compress better, and who wants one line
+/// unpacks its whole run.
+const RUN_BYTES: usize = 128 * 1024;
+
+/// Below this, compressing does not pay.
 const COMPRESS_FROM_BYTES: usize = 1024;
 
-/// Fast, and most of what higher levels reach on JSON lines.
-const ZSTD_LEVEL: i32 = 1;
+/// Where the ratio on JSON lines flattens.
+const ZSTD_LEVEL: i32 = 3;
 
 /// A run of lines as read back.
 #[derive(Clone, Debug)]
@@ -26,32 +32,48 @@ pub struct Run {
     pub bytes: Vec<u8>,
 }
 
+/// A run of lines as it will be stored.
+pub(super) struct PackedRun {
+    line_count: i64,
+    byte_count: i64,
+    encoding: i64,
+    payload: Vec<u8>,
+}
+
 impl Store {
     /// The runs of a thread from the one that holds this line on, oldest first, at most `limit` of them.
     ///
     /// # Errors
     /// A failure of the database.
     pub async fn journal_from_line(&self, thread_id: &str, line: i64, limit: i64) -> Result<Vec<Run>> {
-        let Some(thread_key) = self.thread_key(thread_id).await? else { return Ok(Vec::new()) };
+        let mut reader = self.reader().await?;
+        let Some(thread_key) = thread_key(&mut reader, thread_id).await? else { return Ok(Vec::new()) };
         let keys = key_range(thread_key);
         let (from, to) = (keys.start, keys.end);
+        let at = from + line.clamp(0, PLACE_MASK);
         let rows = sqlx::query!(
-            "select first_line, first_byte, encoding, payload from journal
-             where run_key >= ?1 and run_key < ?2 and first_line + line_count > ?3
-             order by run_key limit ?4",
+            r#"select run_key as "run_key!", first_byte, byte_count, encoding, payload from journal
+               where run_key >= (select max(run_key) from journal where run_key between ?1 and ?3)
+                 and run_key < ?2
+               order by run_key limit ?4"#,
             from,
             to,
-            line,
+            at,
             limit
         )
-        .fetch_all(&self.readers)
+        .fetch_all(&mut *reader)
         .await?;
-        rows.into_iter()
-            .map(|row| {
-                let bytes = unpack(row.encoding, row.payload)?;
-                Ok(Run { first_line: row.first_line, first_byte: row.first_byte, bytes })
-            })
-            .collect()
+        drop(reader);
+        let mut runs = Vec::with_capacity(rows.len());
+        for row in rows {
+            let bytes = unpack(row.encoding, row.payload, row.byte_count)?;
+            let run = Run { first_line: row.run_key & PLACE_MASK, first_byte: row.first_byte, bytes };
+            // The last run of all may end before the line.
+            if line < run.first_line + count_lines(&run.bytes) {
+                runs.push(run);
+            }
+        }
+        Ok(runs)
     }
 
     /// The bytes of a thread's journal from this position on, at most about `limit` runs of them.
@@ -59,23 +81,30 @@ impl Store {
     /// # Errors
     /// A failure of the database.
     pub async fn journal_from_byte(&self, thread_id: &str, byte: i64, limit: i64) -> Result<Vec<u8>> {
-        let Some(thread_key) = self.thread_key(thread_id).await? else { return Ok(Vec::new()) };
+        let mut reader = self.reader().await?;
+        let Some(thread_key) = thread_key(&mut reader, thread_id).await? else { return Ok(Vec::new()) };
         let keys = key_range(thread_key);
         let (from, to) = (keys.start, keys.end);
+        // The run is looked for from the end, since it is mostly there that a mirror is behind.
         let rows = sqlx::query!(
-            "select first_byte, encoding, payload from journal
-             where run_key >= ?1 and run_key < ?2 and first_byte + byte_count > ?3
-             order by run_key limit ?4",
+            r#"select first_byte, byte_count, encoding, payload from journal
+               where run_key >= (
+                       select run_key from journal
+                       where run_key >= ?1 and run_key < ?2 and first_byte <= ?3
+                       order by run_key desc limit 1)
+                 and run_key < ?2
+               order by run_key limit ?4"#,
             from,
             to,
             byte,
             limit
         )
-        .fetch_all(&self.readers)
+        .fetch_all(&mut *reader)
         .await?;
+        drop(reader);
         let mut bytes = Vec::new();
         for row in rows {
-            let run = unpack(row.encoding, row.payload)?;
+            let run = unpack(row.encoding, row.payload, row.byte_count)?;
             let skip = usize::try_from(byte - row.first_byte).unwrap_or(0).min(run.len());
             bytes.extend_from_slice(&run[skip..]);
         }
@@ -83,50 +112,126 @@ impl Store {
     }
 }
 
-/// Add lines after those that are there.
-pub(super) async fn append(db: &mut SqliteConnection, before: &Counters, lines: &Lines) -> Result<()> {
-    if lines.count == 0 {
-        return Ok(());
+/// Add runs after those that are there, moving the counters along.
+pub(super) async fn append(db: &mut SqliteConnection, end: &mut Counters, runs: &[PackedRun]) -> Result<()> {
+    for run in runs {
+        let run_key = key_range(end.thread_key).start + end.lines;
+        sqlx::query!(
+            "insert into journal (run_key, line_count, first_byte, byte_count, encoding, payload)
+             values (?1, ?2, ?3, ?4, ?5, ?6)",
+            run_key,
+            run.line_count,
+            end.bytes,
+            run.byte_count,
+            run.encoding,
+            run.payload
+        )
+        .execute(&mut *db)
+        .await?;
+        end.lines += run.line_count;
+        end.bytes += run.byte_count;
     }
-    let keys = key_range(before.thread_key);
-    let (from, to) = (keys.start, keys.end);
-    let (encoding, payload) = pack(&lines.bytes);
-    let payload: &[u8] = &payload;
-    let byte_count = lines.bytes.len() as i64;
-    sqlx::query!(
-        "insert into journal (run_key, first_line, line_count, first_byte, byte_count, encoding, payload)
-         select coalesce(max(run_key) + 1, ?1), ?3, ?4, ?5, ?6, ?7, ?8
-         from journal where run_key >= ?1 and run_key < ?2",
-        from,
-        to,
-        before.lines,
-        lines.count,
-        before.bytes,
-        byte_count,
-        encoding,
-        payload
-    )
-    .execute(db)
-    .await?;
     Ok(())
 }
 
-/// The bytes as stored, and how: compressed when that pays.
-pub(super) fn pack(bytes: &[u8]) -> (i64, Cow<'_, [u8]>) {
-    if bytes.len() >= COMPRESS_FROM_BYTES
-        && let Ok(packed) = zstd::bulk::compress(bytes, ZSTD_LEVEL)
-        && packed.len() < bytes.len() - bytes.len() / 8
-    {
-        return (1, Cow::Owned(packed));
+/// Cut lines into runs and pack them.
+///
+/// # Errors
+/// [`StoreError::Database`] when they are not as many as announced.
+pub(super) fn cut_into_runs(lines: &Lines) -> Result<Vec<PackedRun>> {
+    let counted = count_lines(&lines.bytes);
+    if counted != lines.count {
+        let announced = lines.count;
+        return Err(StoreError::Database(format!("recording lines: {announced} announced, {counted} given")));
     }
-    (0, Cow::Borrowed(bytes))
+    let mut runs = Vec::new();
+    let mut rest = &lines.bytes[..];
+    while !rest.is_empty() {
+        let (run, after) = rest.split_at(run_length(rest));
+        let (encoding, payload) = pack(run.to_vec());
+        let byte_count = run.len() as i64;
+        runs.push(PackedRun { line_count: count_lines(run), byte_count, encoding, payload });
+        rest = after;
+    }
+    Ok(runs)
 }
 
-/// The bytes that were packed.
-pub(super) fn unpack(encoding: i64, payload: Vec<u8>) -> Result<Vec<u8>> {
-    match encoding {
-        0 => Ok(payload),
-        _ => zstd::decode_all(payload.as_slice())
-            .map_err(|error| StoreError::Database(format!("unpacking a stored payload: {error}"))),
+/// How many lines that is; the last one of an imported file may lack its end.
+fn count_lines(bytes: &[u8]) -> i64 {
+    let ends = bytes.iter().filter(|byte| **byte == b'\n').count();
+    let unended = bytes.last().is_some_and(|byte| *byte != b'\n');
+    (ends + usize::from(unended)) as i64
+}
+
+/// The length of the first run: to the line end at or after [`RUN_BYTES`].
+fn run_length(bytes: &[u8]) -> usize {
+    let Some(beyond) = bytes.get(RUN_BYTES..) else { return bytes.len() };
+    beyond.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |end| RUN_BYTES + end + 1)
+}
+
+/// The bytes as stored, and how: as one zstd frame when that saves at least a quarter.
+pub(super) fn pack(bytes: Vec<u8>) -> (i64, Vec<u8>) {
+    if COMPRESS_FROM_BYTES <= bytes.len()
+        && let Ok(packed) = zstd::bulk::compress(&bytes, ZSTD_LEVEL)
+        && packed.len() <= bytes.len() / 4 * 3
+    {
+        return (1, packed);
+    }
+    (0, bytes)
+}
+
+/// The bytes that were packed; `size` is how many they are.
+pub(super) fn unpack(encoding: i64, payload: Vec<u8>, size: i64) -> Result<Vec<u8>> {
+    if encoding == 0 {
+        return Ok(payload);
+    }
+    zstd::bulk::decompress(&payload, usize::try_from(size).unwrap_or(0))
+        .map_err(|error| StoreError::Database(format!("unpacking a stored payload: {error}")))
+}
+
+/// As [`unpack`], with the size that the frame itself tells.
+pub(super) fn unpack_text(encoding: i64, payload: Vec<u8>) -> Result<String> {
+    let size = match encoding {
+        0 => 0,
+        _ => zstd::zstd_safe::get_frame_content_size(&payload).ok().flatten().unwrap_or(0),
+    };
+    let bytes = unpack(encoding, payload, i64::try_from(size).unwrap_or(0))?;
+    String::from_utf8(bytes).map_err(|error| StoreError::Database(format!("reading a stored text: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn runs_hold_just_the_lines_given(
+            lengths in prop::collection::vec(0_usize..40_000, 0..30),
+            ended in any::<bool>(),
+        ) {
+            let mut bytes = Vec::new();
+            for length in &lengths {
+                bytes.extend(std::iter::repeat_n(b'x', *length));
+                bytes.push(b'\n');
+            }
+            if !ended {
+                bytes.extend(b"cut");
+            }
+            let count = count_lines(&bytes);
+            let runs = cut_into_runs(&Lines { bytes: bytes.clone(), count }).unwrap();
+            prop_assert_eq!(runs.iter().map(|run| run.line_count).sum::<i64>(), count);
+            let mut joined = Vec::new();
+            for run in runs {
+                joined.extend(unpack(run.encoding, run.payload, run.byte_count).unwrap());
+            }
+            prop_assert_eq!(joined, bytes);
+        }
+    }
+
+    #[test]
+    fn lines_other_than_announced_are_refused() {
+        assert!(cut_into_runs(&Lines { bytes: b"a\nb\n".to_vec(), count: 1 }).is_err());
     }
 }

@@ -26,7 +26,7 @@ impl SortKey {
             SortKey::Created => "created_at_ms",
             SortKey::Updated => "updated_at_ms",
             SortKey::Recency => "recency_at_ms",
-            SortKey::SectionPosition => "coalesce(section_position, 0)",
+            SortKey::SectionPosition => "section_position",
         }
     }
 
@@ -97,6 +97,7 @@ impl Store {
     /// # Errors
     /// A failure of the database.
     pub async fn threads_page(&self, query: &ThreadQuery) -> Result<Vec<ThreadRow>> {
+        let mut reader = self.reader().await?;
         let sql = page_sql(query);
         let json = |list: &Option<Vec<String>>| list.as_ref().map(|list| serde_json::json!(list).to_string());
         let (has_section, section) = (query.section_id.is_some(), query.section_id.clone().flatten());
@@ -121,7 +122,7 @@ impl Store {
             .bind(anchor.map(|anchor| anchor.value))
             .bind(anchor.map(|anchor| anchor.thread_id.as_str()))
             .bind(query.limit)
-            .fetch_all(&self.readers)
+            .fetch_all(&mut *reader)
             .await?;
         Ok(rows)
     }
@@ -132,9 +133,9 @@ impl Store {
 /// index that the order needs.
 fn page_sql(query: &ThreadQuery) -> String {
     let column = query.sort_key.column();
-    let mut filters = vec!["(archived_at_ms is not null) = ?1"];
+    let mut filters = vec!["archived = ?1"];
     // A thread without a preview is listed only where somebody has placed it.
-    if query.section_id.is_none() {
+    if !matches!(query.section_id, Some(Some(_))) {
         filters.push("preview <> ''");
     }
     let optional = [
@@ -157,8 +158,11 @@ fn page_sql(query: &ThreadQuery) -> String {
         ),
         (query.attached_to_id.is_some(), "attached_to_thread_id = ?10"),
         (query.attached_to_id.is_none() && !query.include_attached, "attached_to_thread_id is null"),
-        (query.section_id.is_some(), "section_id is ?13"),
-        (query.project_id.is_some(), "project_id is ?15"),
+        // Not `is ?13` for both: a partial index serves only `=`.
+        (matches!(query.section_id, Some(Some(_))), "section_id = ?13"),
+        (matches!(query.section_id, Some(None)), "section_id is null"),
+        (matches!(query.project_id, Some(Some(_))), "project_id = ?15"),
+        (matches!(query.project_id, Some(None)), "project_id is null"),
     ];
     filters.extend(optional.into_iter().filter(|(wanted, _)| *wanted).map(|(_, filter)| filter));
     let (compare, order) =

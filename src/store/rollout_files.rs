@@ -1,8 +1,10 @@
 //! Rollout files seen on disk: what makes an import incremental.
 
+use std::sync::Arc;
+
 use sqlx::SqliteConnection;
 
-use super::append::{Counters, apply};
+use super::append::{Counters, Prepared, apply};
 use super::error::Result;
 use super::rows::{Append, ThreadRow};
 use super::{Store, threads};
@@ -66,13 +68,14 @@ impl Store {
     /// # Errors
     /// A failure of the database.
     pub async fn rollout_files(&self) -> Result<Vec<RolloutFileRow>> {
+        let mut reader = self.reader().await?;
         Ok(sqlx::query_as!(
             RolloutFileRow,
             r#"select path, thread_id, size, mtime_ns, bytes_taken, lines_taken, head_hash, tail_hash, verdict, reason,
                     nullif(path, path) as "reducer_json: String"
              from rollout_files"#
         )
-        .fetch_all(&self.readers)
+        .fetch_all(&mut *reader)
         .await?)
     }
 
@@ -81,6 +84,7 @@ impl Store {
     /// # Errors
     /// A failure of the database.
     pub async fn rollout_file(&self, path: &str) -> Result<Option<RolloutFileRow>> {
+        let mut reader = self.reader().await?;
         Ok(sqlx::query_as!(
             RolloutFileRow,
             "select path, thread_id, size, mtime_ns, bytes_taken, lines_taken, head_hash, tail_hash, verdict, reason,
@@ -88,7 +92,7 @@ impl Store {
              from rollout_files where path = ?1",
             path
         )
-        .fetch_optional(&self.readers)
+        .fetch_optional(&mut *reader)
         .await?)
     }
 
@@ -97,11 +101,12 @@ impl Store {
     /// # Errors
     /// A failure of the database.
     pub async fn waiting_files_of_thread(&self, thread_id: &str) -> Result<Vec<String>> {
+        let mut reader = self.reader().await?;
         Ok(sqlx::query_scalar!(
             "select path from rollout_files where thread_id = ?1 and verdict = 'indexed' order by path",
             thread_id
         )
-        .fetch_all(&self.readers)
+        .fetch_all(&mut *reader)
         .await?)
     }
 
@@ -110,8 +115,9 @@ impl Store {
     /// # Errors
     /// A failure of the database.
     pub async fn files_of_thread(&self, thread_id: &str) -> Result<Vec<String>> {
+        let mut reader = self.reader().await?;
         Ok(sqlx::query_scalar!("select path from rollout_files where thread_id = ?1", thread_id)
-            .fetch_all(&self.readers)
+            .fetch_all(&mut *reader)
             .await?)
     }
 
@@ -122,6 +128,7 @@ impl Store {
     pub async fn move_rollout_file(&self, from: &str, to: &str) -> Result<()> {
         let (from, to) = (from.to_owned(), to.to_owned());
         self.write(move |db| {
+            let (from, to) = (from.clone(), to.clone());
             Box::pin(async move {
                 sqlx::query!("delete from rollout_files where path = ?1", to).execute(&mut *db).await?;
                 sqlx::query!("update rollout_files set path = ?2 where path = ?1", from, to)
@@ -140,9 +147,17 @@ impl Store {
     pub async fn import_files(&self, imports: Vec<FileImport>) -> Result<()> {
         let process = self.process.clone();
         let now_ms = self.clock.now_ms();
+        let mut prepared = Vec::with_capacity(imports.len());
+        for mut import in imports {
+            let append = import.append.take();
+            let thread_id = append.as_ref().map(|append| append.thread_id.clone());
+            prepared.push((import, thread_id, append.map(Prepared::new).transpose()?));
+        }
+        let prepared = Arc::new(prepared);
         self.write(move |db| {
+            let (prepared, process) = (prepared.clone(), process.clone());
             Box::pin(async move {
-                for import in &imports {
+                for (import, thread_id, append) in prepared.iter() {
                     if let Some(thread) = &import.thread {
                         put_thread(db, thread).await?;
                         if import.start_anew
@@ -151,9 +166,9 @@ impl Store {
                             threads::clear_history(db, counters.thread_key).await?;
                         }
                     }
-                    if let Some(append) = &import.append {
+                    if let (Some(thread_id), Some(append)) = (thread_id, append) {
                         apply(db, append, &process, now_ms).await?;
-                        drop_turns(db, &append.thread_id, &import.dropped_turns).await?;
+                        drop_turns(db, thread_id, &import.dropped_turns).await?;
                     }
                     put_file(db, &import.file).await?;
                     put_problems(db, import).await?;
@@ -212,14 +227,7 @@ async fn put_thread(db: &mut SqliteConnection, row: &ThreadRow) -> Result<()> {
 
 async fn drop_turns(db: &mut SqliteConnection, thread_id: &str, turn_ids: &[String]) -> Result<()> {
     for turn_id in turn_ids {
-        sqlx::query!(
-            "delete from items where turn_key in (
-                 select turn_key from turns join threads using (thread_key) where thread_id = ?1 and turn_id = ?2)",
-            thread_id,
-            turn_id
-        )
-        .execute(&mut *db)
-        .await?;
+        // Its items go with it.
         sqlx::query!(
             "delete from turns where turn_id = ?2
              and thread_key = (select thread_key from threads where thread_id = ?1)",

@@ -7,7 +7,7 @@ use sqlx::{FromRow, Row};
 use super::append::Counters;
 use super::error::{Result, StoreError};
 use super::rows::{ThreadPatch, ThreadRow, TokenCounts};
-use super::{Store, key_range};
+use super::{Store, key_range, thread_key};
 
 impl FromRow<'_, SqliteRow> for ThreadRow {
     fn from_row(row: &SqliteRow) -> Result<ThreadRow, sqlx::Error> {
@@ -67,21 +67,33 @@ impl Store {
     /// # Errors
     /// A failure of the database.
     pub async fn thread(&self, thread_id: &str) -> Result<Option<ThreadRow>> {
+        let mut reader = self.reader().await?;
         Ok(sqlx::query_as("select * from threads where thread_id = ?1")
             .bind(thread_id)
-            .fetch_optional(&self.readers)
+            .fetch_optional(&mut *reader)
             .await?)
     }
 
-    /// The thread whose rollout file this is.
+    /// Those of the named threads that are stored, in the order of their ids.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn threads_by_ids(&self, thread_ids: &[String]) -> Result<Vec<ThreadRow>> {
+        let thread_ids = serde_json::Value::from(thread_ids).to_string();
+        let mut reader = self.reader().await?;
+        let sql =
+            "select * from threads where thread_id in (select value from json_each(?1)) order by thread_id";
+        Ok(sqlx::query_as(sql).bind(thread_ids).fetch_all(&mut *reader).await?)
+    }
+
+    /// The thread whose rollout file this is; the newest should there be several.
     ///
     /// # Errors
     /// A failure of the database.
     pub async fn thread_of_rollout(&self, path: &str) -> Result<Option<ThreadRow>> {
-        Ok(sqlx::query_as("select * from threads where rollout_path = ?1")
-            .bind(path)
-            .fetch_optional(&self.readers)
-            .await?)
+        let mut reader = self.reader().await?;
+        let sql = "select * from threads where rollout_path = ?1 order by updated_at_ms desc limit 1";
+        Ok(sqlx::query_as(sql).bind(path).fetch_optional(&mut *reader).await?)
     }
 
     /// Change members of a thread. Returns the row as it is then, or `None` when there is no such thread.
@@ -91,35 +103,29 @@ impl Store {
     pub async fn patch_thread(&self, thread_id: &str, patch: ThreadPatch) -> Result<Option<ThreadRow>> {
         let thread_id = thread_id.to_owned();
         self.write(move |db| {
+            let (thread_id, patch) = (thread_id.clone(), patch.clone());
             Box::pin(async move {
-                let Some(counters) = counters(db, &thread_id).await? else { return Ok(None) };
-                self::patch(db, &counters, None, &patch).await?;
-                Ok(sqlx::query_as("select * from threads where thread_id = ?1")
-                    .bind(&thread_id)
-                    .fetch_optional(db)
-                    .await?)
+                let Some(thread_key) = thread_key(db, &thread_id).await? else { return Ok(None) };
+                self::patch(db, thread_key, &patch).await?;
+                let sql = "select * from threads where thread_key = ?1";
+                Ok(sqlx::query_as(sql).bind(thread_key).fetch_optional(db).await?)
             })
         })
         .await
     }
 
-    /// Delete a thread: it is gone from every table. Tells whether it was there.
+    /// Delete a thread: it is gone from every table, by a trigger on its row. Tells whether it was there.
     ///
     /// # Errors
     /// A failure of the database.
     pub async fn delete_thread(&self, thread_id: &str) -> Result<bool> {
         let thread_id = thread_id.to_owned();
         self.write(move |db| {
+            let thread_id = thread_id.clone();
             Box::pin(async move {
-                let Some(counters) = counters(db, &thread_id).await? else { return Ok(false) };
-                clear_history(db, counters.thread_key).await?;
-                sqlx::query!("delete from rollout_files where thread_id = ?1", thread_id)
-                    .execute(&mut *db)
-                    .await?;
-                sqlx::query!("delete from threads where thread_key = ?1", counters.thread_key)
-                    .execute(db)
-                    .await?;
-                Ok(true)
+                let done =
+                    sqlx::query!("delete from threads where thread_id = ?1", thread_id).execute(db).await?;
+                Ok(0 < done.rows_affected())
             })
         })
         .await
@@ -139,7 +145,9 @@ pub(super) async fn clear_history(db: &mut SqliteConnection, thread_key: i64) ->
     sqlx::query!("delete from journal where run_key >= ?1 and run_key < ?2", from, to)
         .execute(&mut *db)
         .await?;
-    sqlx::query!("delete from token_usage where thread_key = ?1", thread_key).execute(&mut *db).await?;
+    sqlx::query!("delete from token_usage where usage_key >= ?1 and usage_key < ?2", from, to)
+        .execute(&mut *db)
+        .await?;
     sqlx::query!(
         "update threads set journal_lines = 0, journal_bytes = 0, context_from_line = 0 where thread_key = ?1",
         thread_key
@@ -226,13 +234,28 @@ pub(super) async fn insert(db: &mut SqliteConnection, row: &ThreadRow) -> Result
     Ok(())
 }
 
-/// Set the journal's counters and the members that a patch names.
-pub(super) async fn patch(
+/// Set the journal's counters, and where the model context starts if that moved.
+pub(super) async fn move_end(
     db: &mut SqliteConnection,
-    counters: &Counters,
+    end: &Counters,
     context_from_line: Option<i64>,
-    patch: &ThreadPatch,
 ) -> Result<()> {
+    sqlx::query!(
+        "update threads set journal_lines = ?2, journal_bytes = ?3,
+             context_from_line = coalesce(?4, context_from_line)
+         where thread_key = ?1",
+        end.thread_key,
+        end.lines,
+        end.bytes,
+        context_from_line
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Set the members that a patch names.
+pub(super) async fn patch(db: &mut SqliteConnection, thread_key: i64, patch: &ThreadPatch) -> Result<()> {
     let (set_name, name) = (patch.name.is_some(), patch.name.clone().flatten());
     let (set_model, model) = (patch.model.is_some(), patch.model.clone().flatten());
     let (set_reasoning_effort, reasoning_effort) =
@@ -246,29 +269,25 @@ pub(super) async fn patch(
     let (set_rollout_path, rollout_path) =
         (patch.rollout_path.is_some(), patch.rollout_path.clone().flatten());
     sqlx::query!(
-        "update threads set journal_lines = ?2, journal_bytes = ?3,
-             context_from_line = coalesce(?4, context_from_line),
-             preview = iif(preview = '', coalesce(?5, ''), preview),
-             name = iif(?6, ?7, name),
-             model = iif(?8, ?9, model),
-             reasoning_effort = iif(?10, ?11, reasoning_effort),
-             git_sha = iif(?12, ?13, git_sha),
-             git_branch = iif(?14, ?15, git_branch),
-             git_origin_url = iif(?16, ?17, git_origin_url),
-             archived_at_ms = iif(?18, ?19, archived_at_ms),
-             rollout_path = iif(?20, ?21, rollout_path),
-             model_provider = coalesce(?22, model_provider),
-             cwd = coalesce(?23, cwd),
-             settings_json = coalesce(?24, settings_json),
-             updated_at_ms = coalesce(?25, updated_at_ms),
-             recency_at_ms = coalesce(?26, recency_at_ms),
-             model_context_window = coalesce(?27, model_context_window),
-             memory_mode = coalesce(?28, memory_mode)
+        "update threads set
+             preview = iif(preview = '', coalesce(?2, ''), preview),
+             name = iif(?3, ?4, name),
+             model = iif(?5, ?6, model),
+             reasoning_effort = iif(?7, ?8, reasoning_effort),
+             git_sha = iif(?9, ?10, git_sha),
+             git_branch = iif(?11, ?12, git_branch),
+             git_origin_url = iif(?13, ?14, git_origin_url),
+             archived_at_ms = iif(?15, ?16, archived_at_ms),
+             rollout_path = iif(?17, ?18, rollout_path),
+             model_provider = coalesce(?19, model_provider),
+             cwd = coalesce(?20, cwd),
+             settings_json = coalesce(?21, settings_json),
+             updated_at_ms = coalesce(?22, updated_at_ms),
+             recency_at_ms = coalesce(?23, recency_at_ms),
+             model_context_window = coalesce(?24, model_context_window),
+             memory_mode = coalesce(?25, memory_mode)
          where thread_key = ?1",
-        counters.thread_key,
-        counters.lines,
-        counters.bytes,
-        context_from_line,
+        thread_key,
         patch.preview_if_empty,
         set_name,
         name,

@@ -1,212 +1,338 @@
-//! The one task that writes.
+//! The one task that changes the database.
 //!
-//! It owns the writing connection, takes what is waiting, runs each unit under a savepoint inside one
-//! `BEGIN IMMEDIATE`, commits once, and only then answers all: a lone change pays one fsync, a hundred at once share
-//! it. A unit that fails is rolled back alone.
+//! It takes what is waiting, runs each unit under a savepoint inside one `begin immediate`, commits once, and then
+//! answers all: a lone change pays one fsync, a hundred at a time share it.
 //!
-//! **Invariant:** no future that a caller may drop holds the writing connection; a unit that was sent is run.
+//! # Promises
+//!
+//! - An answer comes after the commit. A failing unit is rolled back alone; a failing commit fails all its units.
+//! - A unit that is queued is run, whether or not anybody still waits for its answer.
+//! - While another process holds the lock nothing fails until [`WriterOptions::busy_patience`] is over.
+//!
+//! **Invariant:** transactions are begun and ended here, by plain statements; a unit must not begin one.
 
+use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use sqlx::SqliteConnection;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::error::{Result, StoreError, code, primary_code};
+use super::{Process, leases};
+use crate::clock::Clock;
 
-/// How many units may wait before their senders do.
-const QUEUE: usize = 1024;
+/// Changes that may wait; a caller with one more waits for a place.
+const QUEUE_MAX: usize = 1024;
 
-/// The most units that share a commit: bounds how long the first of them waits for it.
-const BATCH: usize = 128;
+/// Units in one commit: enough to make the fsync cheap, few enough to answer soon.
+const BATCH_UNITS_MAX: usize = 128;
 
-/// How long a lock of another program is waited for before a change is refused.
-const LOCK_PATIENCE: Duration = Duration::from_secs(60);
+/// After so long a batch is committed with the units it has, so that a big import does not hold up a turn.
+const BATCH_TIME_MAX: Duration = Duration::from_millis(20);
 
-/// A change: run under a savepoint, answered after the commit.
-trait Unit: Send {
-    fn run<'c>(self: Box<Self>, connection: &'c mut SqliteConnection) -> BoxFuture<'c, Ran>
-    where
-        Self: 'c;
-    /// Answer without having been run.
-    fn refuse(self: Box<Self>, error: StoreError);
-}
-
-/// A unit that sends what its change came to.
-struct Change<T, F> {
-    change: F,
-    sender: oneshot::Sender<Result<T>>,
-}
-
-impl<T, F> Unit for Change<T, F>
-where
-    T: Send + 'static,
-    F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send,
-{
-    fn run<'c>(self: Box<Self>, connection: &'c mut SqliteConnection) -> BoxFuture<'c, Ran>
-    where
-        Self: 'c,
-    {
-        Box::pin(async move {
-            let outcome = (self.change)(connection).await;
-            let failed = outcome.is_err();
-            let sender = self.sender;
-            let answer = Box::new(move |committed: Result<()>| {
-                let _ = sender.send(committed.and(outcome));
-            });
-            Ran { failed, answer }
-        })
-    }
-
-    fn refuse(self: Box<Self>, error: StoreError) {
-        let _ = self.sender.send(Err(error));
-    }
-}
-
-/// What came of a unit, waiting for the commit.
-struct Ran {
-    failed: bool,
-    answer: Box<dyn FnOnce(Result<()>) + Send>,
-}
-
-enum Job {
-    Unit(Box<dyn Unit>),
-    Close(oneshot::Sender<()>),
-}
-
-/// Sends units to the writer. Cheap to clone.
+/// Handle of the writer task. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Writer {
-    jobs: mpsc::Sender<Job>,
+    queue: mpsc::Sender<Box<dyn Unit>>,
+    close: CancellationToken,
+    closed: CancellationToken,
 }
 
-impl std::fmt::Debug for Job {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Job")
-    }
+/// What the task needs beside its connection.
+#[derive(Debug)]
+pub(super) struct WriterOptions {
+    /// How to open the connection again should it break.
+    pub connect: SqliteConnectOptions,
+    /// How long to wait for another process's lock before a change fails.
+    pub busy_patience: Duration,
+    /// Whose leases are kept alive, and handed back at the end.
+    pub process: Process,
+    /// The time of heartbeats.
+    pub clock: Clock,
 }
 
 impl Writer {
-    /// Start the task around its connection.
-    pub(super) fn start(connection: SqliteConnection) -> Writer {
-        let (jobs, waiting) = mpsc::channel(QUEUE);
-        tokio::spawn(run(connection, waiting));
-        Writer { jobs }
+    /// Start the task on its connection.
+    pub fn start(connection: SqliteConnection, options: WriterOptions) -> Writer {
+        let (queue, waiting) = mpsc::channel(QUEUE_MAX);
+        let close = CancellationToken::new();
+        let closed = CancellationToken::new();
+        let next_heartbeat = Instant::now() + leases::HEARTBEAT;
+        let task = WriterTask { connection, options, waiting, close: close.clone(), next_heartbeat };
+        let closed_guard = closed.clone().drop_guard();
+        tokio::spawn(async move {
+            task.work().await;
+            drop(closed_guard);
+        });
+        Writer { queue, close, closed }
     }
 
-    /// Run a change and wait until it is committed.
-    ///
-    /// # Errors
-    /// The change's own, or that of the commit: then nothing of it is stored.
+    /// Queue a unit and wait for its commit.
     ///
     /// # Cancel safety
-    /// Dropping the future does not take the change back.
-    pub(super) async fn write<T, F>(&self, change: F) -> Result<T>
+    ///
+    /// Dropped while it waits for a place in the queue nothing happens; dropped later the unit is still run.
+    pub async fn write<T, W>(&self, work: W) -> Result<T>
     where
         T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
+        W: for<'c> FnMut(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
     {
-        let (sender, answer) = oneshot::channel();
-        let unit = Box::new(Change { change, sender });
-        self.jobs.send(Job::Unit(unit)).await.map_err(|_| StoreError::Closed)?;
-        answer.await.map_err(|_| StoreError::Closed)?
+        let (reply, answer) = oneshot::channel();
+        let unit = Box::new(Change { work, value: None, reply });
+        self.queue.send(unit).await.map_err(|_| StoreError::Closed)?;
+        answer.await.unwrap_or(Err(StoreError::Closed))
     }
 
-    /// Finish what waits, then close the connection.
-    pub(super) async fn close(&self) {
-        let (sender, closed) = oneshot::channel();
-        if self.jobs.send(Job::Close(sender)).await.is_ok() {
-            let _ = closed.await;
-        }
+    /// Take no more changes, commit the queued ones, close the file; returns when that is done.
+    pub async fn close(&self) {
+        self.close.cancel();
+        self.closed.cancelled().await;
     }
 }
 
-async fn run(mut connection: SqliteConnection, mut waiting: mpsc::Receiver<Job>) {
-    let mut jobs = Vec::with_capacity(BATCH);
-    while waiting.recv_many(&mut jobs, BATCH).await > 0 {
-        let mut units = Vec::with_capacity(jobs.len());
-        let mut closing = None;
-        for job in jobs.drain(..) {
-            match job {
-                Job::Unit(unit) => units.push(unit),
-                Job::Close(sender) => closing = Some(sender),
+/// A change with a place for its answer.
+trait Unit: Send {
+    /// Do it; called again after a rollback.
+    fn run<'u>(&'u mut self, connection: &'u mut SqliteConnection) -> BoxFuture<'u, Result<()>>;
+    /// Tell the one who asked.
+    fn answer(self: Box<Self>, outcome: Result<()>);
+}
+
+struct Change<T, W> {
+    work: W,
+    value: Option<T>,
+    reply: oneshot::Sender<Result<T>>,
+}
+
+impl<T, W> Unit for Change<T, W>
+where
+    T: Send + 'static,
+    W: for<'c> FnMut(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send,
+{
+    fn run<'u>(&'u mut self, connection: &'u mut SqliteConnection) -> BoxFuture<'u, Result<()>> {
+        Box::pin(async move {
+            self.value = Some((self.work)(connection).await?);
+            Ok(())
+        })
+    }
+
+    fn answer(self: Box<Self>, outcome: Result<()>) {
+        let Change { value, reply, .. } = *self;
+        // A unit that ended well has left a value.
+        let answer = outcome.and_then(|()| value.ok_or(StoreError::Closed));
+        // An error here says that nobody waits any more.
+        let _ = reply.send(answer);
+    }
+}
+
+struct WriterTask {
+    connection: SqliteConnection,
+    options: WriterOptions,
+    waiting: mpsc::Receiver<Box<dyn Unit>>,
+    close: CancellationToken,
+    next_heartbeat: Instant,
+}
+
+impl WriterTask {
+    async fn work(mut self) {
+        while let Some(units) = self.take_waiting().await {
+            self.commit(units).await;
+        }
+        self.finish().await;
+    }
+
+    /// The units that wait, at least one; `None` when there will be no more.
+    async fn take_waiting(&mut self) -> Option<VecDeque<Box<dyn Unit>>> {
+        let first = loop {
+            if self.waiting.is_closed() {
+                // Not `recv`: it would also wait for senders that have a place but are not being polled.
+                break self.waiting.try_recv().ok();
             }
+            // Only waiting is selected over; what is taken is worked off before the next round.
+            tokio::select! {
+                biased;
+                () = self.close.cancelled() => self.waiting.close(),
+                () = tokio::time::sleep_until(self.next_heartbeat) => self.heartbeat().await,
+                first = self.waiting.recv() => break first,
+            }
+        };
+        let mut units = VecDeque::from([first?]);
+        while units.len() < BATCH_UNITS_MAX
+            && let Ok(unit) = self.waiting.try_recv()
+        {
+            units.push_back(unit);
         }
-        if !units.is_empty() {
-            batch(&mut connection, units).await;
-        }
-        if let Some(sender) = closing {
-            let _ = sqlx::Connection::close(connection).await;
-            let _ = sender.send(());
+        Some(units)
+    }
+
+    /// Tell that we live, if we may hold leases. A failure shows at the next beat or as a lost lease.
+    async fn heartbeat(&mut self) {
+        self.next_heartbeat = Instant::now() + leases::HEARTBEAT;
+        if !self.options.process.may_hold_leases() {
             return;
         }
-    }
-}
-
-/// Run units in one transaction and answer them.
-async fn batch(connection: &mut SqliteConnection, units: Vec<Box<dyn Unit>>) {
-    if let Err(error) = begin(connection).await {
-        tracing::error!(%error, "changes were refused");
-        for unit in units {
-            unit.refuse(error.clone());
+        let now_ms = self.options.clock.now_ms();
+        if let Err(error) = leases::beat(&mut self.connection, &self.options.process, now_ms).await {
+            tracing::warn!(%error, "a heartbeat could not be written");
         }
-        return;
     }
-    let alone = units.len() == 1;
-    let mut ran = Vec::with_capacity(units.len());
-    for unit in units {
-        ran.extend(run_unit(connection, unit, alone).await);
-    }
-    let all_failed = ran.iter().all(|unit| unit.failed);
-    let outcome =
-        if all_failed { execute(connection, "ROLLBACK").await } else { execute(connection, "COMMIT").await };
-    let outcome = match outcome {
-        Ok(()) => Ok(()),
-        Err(error) => {
-            // A full disk or an I/O error has often ended the transaction already.
-            let _ = execute(connection, "ROLLBACK").await;
-            tracing::error!(%error, "a transaction could not be committed");
-            Err(StoreError::from(error))
-        }
-    };
-    for unit in ran {
-        (unit.answer)(if unit.failed { Ok(()) } else { outcome.clone() });
-    }
-}
 
-/// Run one unit, undoing it alone when it fails.
-async fn run_unit(connection: &mut SqliteConnection, unit: Box<dyn Unit>, alone: bool) -> Option<Ran> {
-    if alone {
-        // The transaction itself is the savepoint.
-        return Some(unit.run(connection).await);
-    }
-    if let Err(error) = execute(connection, "SAVEPOINT unit").await {
-        unit.refuse(error.into());
-        return None;
-    }
-    let ran = unit.run(connection).await;
-    let end = if ran.failed { "ROLLBACK TO unit; RELEASE unit" } else { "RELEASE unit" };
-    if let Err(error) = execute(connection, end).await {
-        // The commit that follows fails for the same reason, and with it every unit.
-        tracing::error!(%error, "a savepoint could not be ended");
-    }
-    Some(ran)
-}
-
-async fn begin(connection: &mut SqliteConnection) -> Result<()> {
-    let start = Instant::now();
-    loop {
-        match execute(connection, "BEGIN IMMEDIATE").await {
-            Ok(()) => return Ok(()),
-            Err(error) if primary_code(&error) == Some(code::BUSY) && start.elapsed() < LOCK_PATIENCE => {
-                tracing::warn!("the database is locked by another program; waiting");
+    async fn commit(&mut self, mut units: VecDeque<Box<dyn Unit>>) {
+        while let Some(unit) = units.pop_front() {
+            if units.is_empty() {
+                self.commit_alone(unit).await;
+            } else {
+                units.push_front(unit);
+                self.commit_together(&mut units).await;
             }
-            Err(error) => return Err(error.into()),
+        }
+    }
+
+    /// One unit, one transaction: no savepoint needed.
+    async fn commit_alone(&mut self, mut unit: Box<dyn Unit>) {
+        let outcome = match self.begin().await {
+            Ok(()) => match run_unit(unit.as_mut(), &mut self.connection).await {
+                Ok(()) => self.end().await,
+                Err(error) => {
+                    self.roll_back().await;
+                    Err(error)
+                }
+            },
+            Err(error) => Err(error),
+        };
+        unit.answer(outcome);
+    }
+
+    /// As many units as fit into the time of one transaction.
+    async fn commit_together(&mut self, units: &mut VecDeque<Box<dyn Unit>>) {
+        if let Err(error) = self.begin().await {
+            units.drain(..).for_each(|unit| unit.answer(Err(error.clone())));
+            return;
+        }
+        let began = Instant::now();
+        let mut done = Vec::with_capacity(units.len());
+        while began.elapsed() < BATCH_TIME_MAX
+            && let Some(mut unit) = units.pop_front()
+        {
+            match self.run_under_savepoint(unit.as_mut()).await {
+                Ok(outcome) => done.push((unit, outcome)),
+                Err(TransactionLost) => {
+                    self.roll_back().await;
+                    done.push((unit, Ok(())));
+                    return self.commit_each_again(done).await;
+                }
+            }
+        }
+        let committed = self.end().await;
+        for (unit, outcome) in done {
+            unit.answer(outcome.and(committed.clone()));
+        }
+    }
+
+    async fn run_under_savepoint(&mut self, unit: &mut dyn Unit) -> Result<Result<()>, TransactionLost> {
+        self.execute("savepoint unit").await.map_err(|_| TransactionLost)?;
+        let outcome = run_unit(unit, &mut self.connection).await;
+        let end = if outcome.is_ok() { "release unit" } else { "rollback to unit; release unit" };
+        self.execute(end).await.map_err(|_| TransactionLost)?;
+        Ok(outcome)
+    }
+
+    /// The transaction these units had succeeded in is gone: one of them, say, filled the disk. Each gets
+    /// another one for itself, so that only the guilty fail.
+    async fn commit_each_again(&mut self, units: Vec<(Box<dyn Unit>, Result<()>)>) {
+        for (unit, outcome) in units {
+            match outcome {
+                Ok(()) => self.commit_alone(unit).await,
+                Err(_) => unit.answer(outcome),
+            }
+        }
+    }
+
+    /// Begin a transaction that may write, after waiting for other processes.
+    async fn begin(&mut self) -> Result<()> {
+        let deadline = Instant::now() + self.options.busy_patience;
+        loop {
+            match self.execute("begin immediate").await {
+                Ok(()) => return Ok(()),
+                Err(error) if is_busy(&error) && Instant::now() < deadline => {
+                    tokio::time::sleep(BUSY_PAUSE).await;
+                }
+                Err(sqlx::Error::WorkerCrashed) => {
+                    tracing::error!("the writing connection broke; opening it again");
+                    self.connection = self.options.connect.connect().await?;
+                    self.execute("begin immediate").await?;
+                    return Ok(());
+                }
+                Err(error) => {
+                    // The last unit may have left a transaction open if it was lost half-way.
+                    self.roll_back().await;
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+
+    /// Commit, after waiting for other processes; when that fails nothing of the transaction is stored.
+    async fn end(&mut self) -> Result<()> {
+        let deadline = Instant::now() + self.options.busy_patience;
+        loop {
+            match self.execute("commit").await {
+                Ok(()) => return Ok(()),
+                Err(error) if is_busy(&error) && Instant::now() < deadline => {
+                    tokio::time::sleep(BUSY_PAUSE).await;
+                }
+                Err(error) => {
+                    self.roll_back().await;
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+
+    /// Roll back; SQLite may have done so by itself already (on a full disk, for example), which is as good.
+    async fn roll_back(&mut self) {
+        let _ = self.execute("rollback").await;
+    }
+
+    async fn execute(&mut self, sql: &'static str) -> Result<(), sqlx::Error> {
+        sqlx::query(sql).execute(&mut self.connection).await.map(drop)
+    }
+
+    /// Leave the file as one that nobody has open: leases free, WAL in the database, statistics fresh. All of it
+    /// is a courtesy to the next one who opens it, so failures are only logged.
+    async fn finish(mut self) {
+        if let Err(error) = leases::release_all(&mut self.connection, &self.options.process).await {
+            tracing::warn!("handing back leases: {error}");
+        }
+        for sql in ["pragma optimize", "pragma wal_checkpoint(truncate)"] {
+            if let Err(error) = self.execute(sql).await {
+                tracing::debug!("{sql}: {error}");
+            }
+        }
+        if let Err(error) = self.connection.close().await {
+            tracing::warn!("closing the database: {error}");
         }
     }
 }
 
-async fn execute(connection: &mut SqliteConnection, statement: &'static str) -> Result<(), sqlx::Error> {
-    sqlx::raw_sql(statement).execute(connection).await.map(drop)
+/// SQLite rolled the whole transaction back in the middle of it.
+struct TransactionLost;
+
+/// Pause between attempts beyond SQLite's own `busy_timeout`, which does most of the waiting.
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
+
+fn is_busy(error: &sqlx::Error) -> bool {
+    primary_code(error) == Some(code::BUSY)
+}
+
+/// Run a unit; a panic in it is its own failure and not the end of the writer.
+async fn run_unit(unit: &mut dyn Unit, connection: &mut SqliteConnection) -> Result<()> {
+    let run = AssertUnwindSafe(unit.run(connection)).catch_unwind();
+    run.await.unwrap_or_else(|_| Err(StoreError::Database("a change panicked".to_owned())))
 }

@@ -2,15 +2,18 @@
 //! as they are.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use sqlx::{Connection, SqliteConnection};
 use threadkeep::clock::Clock;
+use threadkeep::store::fork::Fork;
 use threadkeep::store::list::{Anchor, SortKey, ThreadQuery};
+use threadkeep::store::rollout_files::{FileImport, ImportProblem, RolloutFileRow};
 use threadkeep::store::rows::{
     Append, ItemRow, LeaseChange, Lines, ThreadPatch, ThreadRow, TokenCounts, TurnRow, UsageRow,
 };
 use threadkeep::store::turns::PageOf;
-use threadkeep::store::{Store, StoreError};
+use threadkeep::store::{OpenOptions, Store, StoreError};
 
 struct Home {
     directory: tempfile::TempDir,
@@ -164,6 +167,26 @@ async fn append_again_updates_turns_and_items_in_place() {
 }
 
 #[tokio::test]
+async fn usage_with_a_response_id_that_is_there_is_not_charged_again() {
+    let home = Home::new();
+    let store = home.open().await;
+    let mut row = thread("thread-1");
+    row.inherited_usage.total = 100;
+    let append = Append {
+        create: Some(Box::new(row)),
+        usage: vec![usage("r1", 1), usage("r2", 2), usage("r1", 50)],
+        ..change("thread-1")
+    };
+    assert_eq!(store.append(append).await.unwrap().total_usage.total, 103);
+    let again = Append { usage: vec![usage("r2", 9), usage("r3", 4)], ..change("thread-1") };
+    assert_eq!(store.append(again).await.unwrap().total_usage.total, 107);
+    assert_eq!(store.append(change("thread-1")).await.unwrap().total_usage.total, 107);
+    assert_eq!(store.usage_totals("thread-1").await.unwrap().unwrap().total, 107);
+    let last = store.last_usage("thread-1").await.unwrap().unwrap();
+    assert_eq!((last.last.total, last.total.total), (4, 107));
+}
+
+#[tokio::test]
 async fn append_that_fails_leaves_nothing() {
     let home = Home::new();
     let store = home.open().await;
@@ -183,6 +206,15 @@ async fn append_that_fails_leaves_nothing() {
 
     assert_eq!(journal(&store, "thread-1").await, b"one\n");
     assert_eq!(store.all_turns("thread-1").await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn append_of_an_item_without_its_turn_is_refused() {
+    let home = Home::new();
+    let store = home.open().await;
+    let append = Append { items: vec![item("nowhere", "item-1", "plan", "{}")], ..create("thread-1") };
+    assert!(store.append(append).await.is_err());
+    assert_eq!(store.thread("thread-1").await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -397,6 +429,155 @@ async fn list_with_equal_times_holds_each_thread_once() {
     }
 }
 
+#[tokio::test]
+async fn list_filters() {
+    let home = Home::new();
+    let store = home.open().await;
+    let text = |text: &str| Some(text.to_owned());
+    let rows = [
+        ThreadRow { cwd: "/a".to_owned(), name: text("Blue"), ..thread("blue") },
+        ThreadRow { source_kind: "exec".to_owned(), model_provider: "other".to_owned(), ..thread("exec") },
+        ThreadRow { archived_at_ms: Some(9), ..thread("archived") },
+        ThreadRow { attached_to_thread_id: text("blue"), ..thread("attached") },
+        ThreadRow { parent_thread_id: text("blue"), ..thread("child") },
+        ThreadRow { parent_thread_id: text("child"), ..thread("grandchild") },
+        ThreadRow { section_id: text("s"), section_position: Some(2), ..thread("placed") },
+        ThreadRow {
+            section_id: text("s"),
+            section_position: Some(1),
+            preview: String::new(),
+            ..thread("silent")
+        },
+        ThreadRow { preview: String::new(), ..thread("empty") },
+        ThreadRow { project_id: text("p"), ..thread("project") },
+    ];
+    for row in rows {
+        let thread_id = row.thread_id.clone();
+        store.append(Append { create: Some(Box::new(row)), ..change(&thread_id) }).await.unwrap();
+    }
+    let ids = |ids: &[&str]| Some(ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>());
+    let all = ThreadQuery { ascending: true, limit: 3, ..ThreadQuery::default() };
+    let check = async |what: &str, query: ThreadQuery, expected: &[&str]| {
+        assert_eq!(listed(&store, query).await, expected, "{what}");
+    };
+    let ordinary = ["blue", "child", "exec", "grandchild", "placed", "project"];
+    check("all", all.clone(), &ordinary).await;
+    check("archived", ThreadQuery { archived: true, ..all.clone() }, &["archived"]).await;
+    check("cwds", ThreadQuery { cwds: ids(&["/a", "/b"]), ..all.clone() }, &["blue"]).await;
+    check("no cwds", ThreadQuery { cwds: ids(&[]), ..all.clone() }, &[]).await;
+    check("sources", ThreadQuery { source_kinds: ids(&["exec"]), ..all.clone() }, &["exec"]).await;
+    check("providers", ThreadQuery { model_providers: ids(&["other"]), ..all.clone() }, &["exec"]).await;
+    check("search in names", ThreadQuery { search: text("Blu"), ..all.clone() }, &["blue"]).await;
+    check("search minds case", ThreadQuery { search: text("PREVIEW"), ..all.clone() }, &[]).await;
+    check("empty search", ThreadQuery { search: text(""), ..all.clone() }, &ordinary).await;
+    let included = ThreadQuery { included_ids: ids(&["exec", "empty", "nobody"]), ..all.clone() };
+    check("included", included, &["exec"]).await;
+    let excluded = ThreadQuery { excluded_ids: ids(&["blue", "child", "exec"]), ..all.clone() };
+    check("excluded", excluded, &ordinary[3..]).await;
+    check("parent", ThreadQuery { parent_id: text("blue"), ..all.clone() }, &["child"]).await;
+    let ancestor = ThreadQuery { ancestor_id: text("blue"), ..all.clone() };
+    check("ancestor", ancestor, &["child", "grandchild"]).await;
+    let attached = ThreadQuery { attached_to_id: text("blue"), ..all.clone() };
+    check("attached to", attached, &["attached"]).await;
+    let with_attached = ThreadQuery { include_attached: true, limit: 100, ..all.clone() };
+    assert!(listed(&store, with_attached).await.contains(&"attached".to_owned()));
+    let section = ThreadQuery {
+        section_id: Some(text("s")),
+        sort_key: SortKey::SectionPosition,
+        limit: 1,
+        ..all.clone()
+    };
+    check("section", section, &["silent", "placed"]).await;
+    let no_section = ThreadQuery { section_id: Some(None), ..all.clone() };
+    check("no section", no_section, &["blue", "child", "exec", "grandchild", "project"]).await;
+    check("project", ThreadQuery { project_id: Some(text("p")), ..all.clone() }, &["project"]).await;
+    let no_project = ThreadQuery { project_id: Some(None), ..all.clone() };
+    check("no project", no_project, &["blue", "child", "exec", "grandchild", "placed"]).await;
+}
+
+#[tokio::test]
+async fn deleted_thread_is_gone_from_every_table() {
+    let home = Home::new();
+    let store = home.open().await;
+    for thread_id in ["kept", "deleted"] {
+        let append = Append {
+            lines: lines(&["line"]),
+            turns: vec![turn("turn-1", "inProgress")],
+            items: vec![item("turn-1", "item-1", "plan", "{}")],
+            usage: vec![usage("r1", 1)],
+            lease: LeaseChange::Claim { turn_id: "turn-1".to_owned() },
+            ..create(thread_id)
+        };
+        store.append(append).await.unwrap();
+        let file = RolloutFileRow {
+            path: format!("/{thread_id}.jsonl"),
+            thread_id: Some(thread_id.to_owned()),
+            verdict: "imported".to_owned(),
+            ..RolloutFileRow::default()
+        };
+        let problems = vec![ImportProblem { line: 3, reason: "odd".to_owned() }];
+        store.import_files(vec![FileImport { file, problems, ..FileImport::default() }]).await.unwrap();
+    }
+    assert!(store.delete_thread("deleted").await.unwrap());
+    assert!(!store.delete_thread("deleted").await.unwrap());
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+    let mut outsider = home.outsider().await;
+    for table in
+        ["threads", "journal", "turns", "items", "token_usage", "leases", "rollout_files", "import_problems"]
+    {
+        let sql = format!("select count(*) from {table}");
+        let rows: i64 = sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(&mut outsider).await.unwrap();
+        assert_eq!(rows, 1, "{table}");
+    }
+}
+
+#[tokio::test]
+async fn fork_takes_turns_up_to_its_end_and_counts_no_token_twice() {
+    let home = Home::new();
+    let store = home.open().await;
+    let source = Append {
+        lines: lines(&["meta", "one", "two"]),
+        turns: vec![
+            TurnRow { first_line: 1, end_line: 2, ..turn("turn-1", "completed") },
+            TurnRow { first_line: 2, end_line: 3, ..turn("turn-2", "inProgress") },
+        ],
+        items: vec![item("turn-1", "a", "plan", "1"), item("turn-2", "b", "plan", "2")],
+        usage: vec![usage("r1", 5), UsageRow { turn_id: "turn-2".to_owned(), ..usage("r2", 30) }],
+        ..create("source")
+    };
+    store.append(source).await.unwrap();
+    let turns = store.all_turns("source").await.unwrap();
+    let fork = |thread_id: &str, end_line: i64, last: Option<i64>| Fork {
+        source_id: "source".to_owned(),
+        row: ThreadRow { forked_from_id: Some("source".to_owned()), ..thread(thread_id) },
+        head: lines(&["new meta"]),
+        skip_lines: 1,
+        end_line,
+        last_turn_place: last,
+        tail: lines(&["tail"]),
+    };
+    let inherited = store.fork_thread(fork("early", 2, Some(turns[0].place))).await.unwrap();
+    assert_eq!(inherited.total.total, 5);
+    assert_eq!(journal(&store, "early").await, b"new meta\none\ntail\n");
+    assert_eq!(store.usage_totals("early").await.unwrap().unwrap().total, 5);
+    store.fork_thread(fork("late", i64::MAX, Some(turns[1].place))).await.unwrap();
+    assert_eq!(journal(&store, "late").await, b"new meta\none\ntwo\ntail\n");
+    let late = store.all_turns("late").await.unwrap();
+    let states: Vec<_> =
+        late.iter().map(|turn| (turn.row.turn_id.as_str(), turn.row.status.as_str())).collect();
+    assert_eq!(states, [("turn-1", "completed"), ("turn-2", "interrupted")]);
+    assert_eq!(store.items_of_turns(late[0].place, late[1].place).await.unwrap().len(), 2);
+    assert_eq!(store.usage_totals("late").await.unwrap().unwrap().total, 35);
+    assert_eq!(store.usage_totals("source").await.unwrap().unwrap().total, 35);
+    let mut outsider = home.outsider().await;
+    let rows: i64 =
+        sqlx::query_scalar("select count(*) from token_usage").fetch_one(&mut outsider).await.unwrap();
+    assert_eq!(rows, 2, "the ledger has a row a response, however many forks");
+    store.delete_thread("source").await.unwrap();
+    assert_eq!(store.all_turns("late").await.unwrap().len(), 2);
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+}
+
 fn claim(turn_id: &str) -> Append {
     Append { lease: LeaseChange::Claim { turn_id: turn_id.to_owned() }, ..change("thread-1") }
 }
@@ -433,6 +614,54 @@ async fn lease_without_heartbeat_is_replaced_and_its_turn_interrupted() {
     assert_eq!(two.interrupt_cut_turns(None).await.unwrap(), 1);
     assert_eq!(one.turn("thread-1", "turn-1").await.unwrap().unwrap().row.status, "interrupted");
     two.append(claim("turn-2")).await.unwrap();
+}
+
+#[tokio::test]
+async fn lease_of_a_process_that_is_gone_is_replaced_at_once_and_its_fence_grows() {
+    let home = Home::new();
+    let store = home.open().await;
+    store.append(create("thread-1")).await.unwrap();
+    store.append(Append { turns: vec![turn("turn-1", "inProgress")], ..claim("turn-1") }).await.unwrap();
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    let pid = i64::from(child.id());
+    child.wait().unwrap();
+    let mut outsider = home.outsider().await;
+    sqlx::query("update leases set owner = 'somebody', pid = ?1")
+        .bind(pid)
+        .execute(&mut outsider)
+        .await
+        .unwrap();
+    assert_eq!(store.interrupt_cut_turns(Some("thread-1")).await.unwrap(), 1);
+    store.append(claim("turn-2")).await.unwrap();
+    store.append(Append { lease: LeaseChange::Release, ..change("thread-1") }).await.unwrap();
+    store.append(claim("turn-3")).await.unwrap();
+    let fence: i64 = sqlx::query_scalar("select fence from leases").fetch_one(&mut outsider).await.unwrap();
+    assert_eq!(fence, 3);
+}
+
+#[tokio::test]
+async fn lease_of_a_later_process_with_the_same_pid_is_replaced() {
+    let home = Home::new();
+    let store = home.open().await;
+    store.append(create("thread-1")).await.unwrap();
+    store.append(claim("turn-1")).await.unwrap();
+    let mut outsider = home.outsider().await;
+    let sql = "update leases set owner = 'somebody', pid_started = pid_started - 1";
+    sqlx::query(sql).execute(&mut outsider).await.unwrap();
+    store.append(claim("turn-2")).await.unwrap();
+}
+
+#[tokio::test]
+async fn close_gives_leases_back() {
+    let home = Home::new();
+    let (one, two) = (home.open().await, home.open().await);
+    one.append(create("thread-1")).await.unwrap();
+    one.append(claim("turn-1")).await.unwrap();
+    one.close().await;
+    assert!(!two.turn_is_held("thread-1").await.unwrap());
+    assert!(matches!(one.append(change("thread-1")).await, Err(StoreError::Closed)));
+    assert!(matches!(one.thread("thread-1").await, Err(StoreError::Closed)));
+    one.close().await;
 }
 
 #[tokio::test]
@@ -526,6 +755,55 @@ async fn lock_of_another_program_is_waited_for() {
 }
 
 #[tokio::test]
+async fn lock_that_outlasts_the_patience_is_busy_and_then_all_is_well() {
+    let home = Home::new();
+    let options = OpenOptions { busy_patience: Duration::from_millis(20), ..OpenOptions::default() };
+    let store = Store::open_with(&home.database(), home.clock.clone(), &options).await.unwrap();
+    store.append(create("thread-1")).await.unwrap();
+    let mut outsider = home.outsider().await;
+    sqlx::raw_sql("begin immediate").execute(&mut outsider).await.unwrap();
+    assert!(matches!(store.append(create("thread-2")).await, Err(StoreError::Busy)));
+    sqlx::raw_sql("rollback").execute(&mut outsider).await.unwrap();
+    store.append(create("thread-2")).await.unwrap();
+}
+
+#[tokio::test]
+async fn full_disk_fails_the_big_change_and_no_other() {
+    let home = Home::new();
+    let options = OpenOptions { pages_max: Some(120), ..OpenOptions::default() };
+    let store = Store::open_with(&home.database(), home.clock.clone(), &options).await.unwrap();
+    store.append(create("thread-1")).await.unwrap();
+    // Does not compress, and is far more than the file may grow.
+    let mut state = 1_u64;
+    let mut noise = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8 | 128
+    };
+    let noise: Vec<u8> = (0..4_000_000).map(|_| noise()).collect();
+    let big = Append { lines: Lines { bytes: noise, count: 1 }, ..change("thread-1") };
+    let small = |number: i64| Append { lines: lines(&[&format!("line {number}")]), ..change("thread-1") };
+    let mut before: Vec<_> = (0..5).map(|number| Box::pin(store.append(small(number)))).collect();
+    for change in &mut before {
+        assert!(futures_util::poll!(change).is_pending());
+    }
+    let mut filling = Box::pin(store.append(big));
+    assert!(futures_util::poll!(&mut filling).is_pending());
+    let mut after: Vec<_> = (5..10).map(|number| Box::pin(store.append(small(number)))).collect();
+    for change in &mut after {
+        assert!(futures_util::poll!(change).is_pending());
+    }
+    assert!(matches!(filling.await, Err(StoreError::Full)));
+    for change in before.into_iter().chain(after) {
+        change.await.unwrap();
+    }
+    store.append(small(10)).await.unwrap();
+    assert_eq!(store.thread("thread-1").await.unwrap().unwrap().journal_lines, 11);
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn opening_a_new_file_many_times_at_once_works() {
     let home = Home::new();
     let opening: Vec<_> = (0..8)
@@ -575,11 +853,39 @@ async fn file_that_is_no_database_is_refused_and_left_as_it_is() {
 }
 
 #[tokio::test]
+async fn database_of_another_program_is_refused_and_left_as_it_is() {
+    let home = Home::new();
+    let mut other = home.outsider().await;
+    sqlx::raw_sql("create table theirs (x); insert into theirs values (1)")
+        .execute(&mut other)
+        .await
+        .unwrap();
+    other.close().await.unwrap();
+    let before = std::fs::read(home.database()).unwrap();
+    let refused = Store::open(&home.database(), home.clock.clone()).await;
+    assert!(matches!(refused, Err(StoreError::Damaged { .. })));
+    assert_eq!(std::fs::read(home.database()).unwrap(), before);
+}
+
+#[tokio::test]
 async fn folder_that_cannot_be_written_is_told() {
     // Also root cannot make files there.
     let path = Path::new("/proc/threadkeep-test/threadkeep.sqlite");
     let refused = Store::open(path, Clock::system()).await;
     assert!(matches!(refused, Err(StoreError::ReadOnly { .. })));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn new_database_is_readable_by_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = Home::new();
+    let store = home.open().await;
+    store.append(create("thread-1")).await.unwrap();
+    for entry in std::fs::read_dir(home.directory.path()).unwrap() {
+        let entry = entry.unwrap();
+        assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o077, 0, "{:?}", entry.path());
+    }
 }
 
 #[tokio::test]
