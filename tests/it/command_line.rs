@@ -3,6 +3,7 @@
 use std::process::Output;
 
 use serde_json::Value;
+use sqlx::{Connection, Row};
 
 use crate::support::home::Home;
 
@@ -112,6 +113,31 @@ fn the_home_is_the_flag_before_the_variables() {
     let mut command = home.command(&["threads"]);
     command.env_remove("THREADKEEP_HOME").env("CODEX_HOME", other.path());
     assert_eq!(String::from_utf8(command.output().unwrap().stdout).unwrap().lines().count(), 1);
+}
+
+#[test]
+fn the_views_of_the_readme_answer_questions() {
+    let home = Home::new();
+    let thread = offline_thread(&home);
+    printed(&home, &["exec", "and now?", "--thread", &thread, "--provider", "offline"]);
+    let file = home.path().join(threadkeep::store::FILE_NAME);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file).read_only(true);
+        let mut db = sqlx::SqliteConnection::connect_with(&options).await.unwrap();
+        let threads =
+            "select name, preview, turns, total_tokens from v_threads order by updated_at desc limit 10";
+        let row = sqlx::query(threads).fetch_one(&mut db).await.unwrap();
+        let (preview, turns, tokens): (String, i64, i64) =
+            (row.get("preview"), row.get("turns"), row.get("total_tokens"));
+        assert_eq!((preview.as_str(), turns), ("hello", 2));
+        let days = sqlx::query("select total from v_usage_daily").fetch_all(&mut db).await.unwrap();
+        let daily: i64 = days.iter().map(|day| day.get::<i64, _>("total")).sum();
+        assert!(tokens > 0);
+        assert_eq!(daily, tokens);
+        let turns = sqlx::query("select * from v_turns").fetch_all(&mut db).await.unwrap();
+        assert_eq!(turns.len(), 2);
+    });
 }
 
 #[test]

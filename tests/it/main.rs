@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod command_line;
+mod draining;
 mod mirror;
 mod processes;
 mod schema;

@@ -211,3 +211,29 @@ fn a_fork_can_be_read_from_its_files() {
     assert_eq!(after["turns"], before["turns"]);
     assert_eq!(after["forkedFromId"], before["forkedFromId"]);
 }
+
+#[test]
+fn the_legacy_form_is_enough_to_begin_anew_from_too() {
+    let home = Home::new();
+    home.set(r#"rollout_form = "legacy""#);
+    home.model
+        .script([Reply::default().reason("let me think").pieces(&["one ", "two"]).usage(5, 0, 2, 0, 7)]);
+    let mut server = home.server();
+    let thread = server.used_thread("first");
+    server.run_turn(&thread, "second");
+    let before = server.read(&thread);
+    server.close();
+    check_mirrored(&home, &thread);
+    let second = second_home(&home);
+    let after = second.server().read(&thread);
+    let texts = |thread: &Value| -> Vec<Vec<Value>> {
+        let turns = thread["turns"].as_array().unwrap().iter();
+        turns
+            .map(|turn| {
+                let items = turn["items"].as_array().unwrap().iter();
+                items.map(|item| json!([item["type"], item["text"], item["content"]])).collect()
+            })
+            .collect()
+    };
+    assert_eq!(texts(&after), texts(&before));
+}

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::client::Client;
+use crate::support::client::{Client, Listener, Server};
 use crate::support::home::Home;
 use crate::support::id;
 use crate::support::model::{Reply, say};
@@ -266,6 +266,26 @@ fn a_capability_token_opens_the_connection() {
 }
 
 #[test]
+fn a_unix_socket_speaks_websocket_and_is_removed_at_the_end() {
+    let home = Home::new();
+    let path = home.path().join("keep.sock");
+    let url = format!("unix://{}", path.display());
+    let listener = Listener::start(home.command(&["app-server", "--listen", &url]));
+    let (mut one, mut other) = (listener.connect_unix(), listener.connect_unix());
+    one.initialize();
+    other.initialize();
+    let thread = one.used_thread("hello");
+    assert_eq!(other.read(&thread)["preview"], "hello");
+    let taken = home.command(&["app-server", "--listen", &url]).output().unwrap();
+    assert_eq!(taken.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&taken.stderr);
+    assert!(said.contains("already in use"), "{said}");
+    listener.signal(libc::SIGTERM);
+    assert_eq!(listener.wait().code(), Some(0));
+    assert!(!path.exists());
+}
+
+#[test]
 fn no_open_listener_without_authentication() {
     let home = Home::new();
     let output = home.command(&["app-server", "--listen", "ws://0.0.0.0:0"]).output().unwrap();
@@ -275,7 +295,7 @@ fn no_open_listener_without_authentication() {
 }
 
 /// A server in mid-turn; the thread and the turn.
-fn in_mid_turn(home: &Home) -> (crate::support::client::Server, String, String) {
+fn in_mid_turn(home: &Home) -> (Server, String, String) {
     home.model.script([Reply::default().gate("never").say("too late")]);
     let mut server = home.server();
     let thread = id(&server.start_thread());

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::ops::{Deref, DerefMut};
+use std::os::unix::net::UnixStream;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -56,6 +57,11 @@ impl Client {
             }
             self.kept.push(message);
         }
+    }
+
+    /// Wait until the server has ended the connection.
+    pub fn until_hung_up(&self) {
+        until_the_end(&self.inbox);
     }
 
     fn names(&self) -> String {
@@ -220,8 +226,7 @@ impl Server {
     }
 
     pub fn signal(&self, signal: i32) {
-        // SAFETY: kill takes plain numbers; the process is our child and not yet waited for.
-        unsafe { libc::kill(self.pid() as i32, signal) };
+        send_signal(&self.process, signal);
     }
 
     /// Kill the process at once.
@@ -238,14 +243,24 @@ impl Server {
 
     /// Wait until the process has ended by itself.
     pub fn wait(mut self) -> ExitStatus {
-        // The end of its output is the end of the process, or comes just before it.
-        let end = Instant::now() + PATIENCE;
-        loop {
-            match self.inbox.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok(_) => {}
-                Err(RecvTimeoutError::Disconnected) => return self.process.wait().unwrap(),
-                Err(RecvTimeoutError::Timeout) => panic!("the server did not end"),
-            }
+        until_the_end(&self.inbox);
+        self.process.wait().unwrap()
+    }
+}
+
+fn send_signal(process: &Child, signal: i32) {
+    // SAFETY: kill takes plain numbers; the process is our child and not yet waited for.
+    unsafe { libc::kill(process.id() as i32, signal) };
+}
+
+/// Wait for the end of a process's output, which comes when it ends.
+fn until_the_end(output: &Receiver<String>) {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match output.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok(_) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => panic!("the server did not end"),
         }
     }
 }
@@ -277,7 +292,10 @@ fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
 /// A server process that listens for WebSocket connections. It is killed when it is dropped.
 pub struct Listener {
     process: Child,
-    pub address: SocketAddr,
+    /// What it says on stderr; the channel ends with the process.
+    said: Receiver<String>,
+    /// Where it listens, as it said.
+    pub url: String,
 }
 
 impl Drop for Listener {
@@ -289,41 +307,52 @@ impl Drop for Listener {
 
 impl Listener {
     pub fn start(mut command: Command) -> Listener {
-        let process = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut listener = Listener { process, address: SocketAddr::from(([127, 0, 0, 1], 0)) };
-        let said = lines(listener.process.stderr.take().unwrap());
+        let mut process = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let said = lines(process.stderr.take().unwrap());
+        let mut listener = Listener { process, said, url: String::new() };
         let end = Instant::now() + PATIENCE;
-        loop {
-            let line = said.recv_timeout(end.saturating_duration_since(Instant::now()));
+        while listener.url.is_empty() {
+            let line = listener.said.recv_timeout(end.saturating_duration_since(Instant::now()));
             let line = line.expect("the server names its address");
-            let address = line.split("ws://").nth(1).and_then(|rest| rest.split_whitespace().next());
-            if let Some(address) = address.and_then(|address| address.parse().ok()) {
-                listener.address = address;
-                break;
+            if let Some((_, url)) = line.split_once("listening on: ") {
+                listener.url = url.trim().to_owned();
             }
         }
-        // Somebody has to read on, or the server would stop at a full pipe.
-        thread::spawn(move || said.iter().for_each(|line| eprintln!("{line}")));
         listener
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.url.trim_start_matches("ws://").parse().unwrap()
+    }
+
+    pub fn signal(&self, signal: i32) {
+        send_signal(&self.process, signal);
+    }
+
+    /// Whether the process has ended already.
+    pub fn has_ended(&mut self) -> bool {
+        self.process.try_wait().unwrap().is_some()
+    }
+
+    /// Wait until the process has ended by itself.
+    pub fn wait(mut self) -> ExitStatus {
+        until_the_end(&self.said);
+        self.process.wait().unwrap()
+    }
+
+    /// Open a connection to the unix socket on which it listens.
+    pub fn connect_unix(&self) -> Client {
+        let stream = UnixStream::connect(self.url.trim_start_matches("unix://")).unwrap();
+        let reader = stream.try_clone().unwrap();
+        let opened = open_socket("ws://localhost/", &[], stream, reader);
+        opened.unwrap_or_else(|status| panic!("the upgrade was refused with {status}"))
     }
 
     /// Open a connection with these headers, or give the status with which it is refused.
     pub fn try_connect(&self, headers: &[(&'static str, &str)]) -> Result<Client, u16> {
-        let stream = TcpStream::connect(self.address).unwrap();
-        let mut request = format!("ws://{}/", self.address).into_client_request().unwrap();
-        for (name, value) in headers {
-            request.headers_mut().insert(*name, HeaderValue::from_str(value).unwrap());
-        }
-        let mut socket = match client(request, stream) {
-            Ok((socket, _)) => socket,
-            Err(HandshakeError::Failure(Error::Http(response))) => return Err(response.status().as_u16()),
-            Err(error) => panic!("the upgrade failed: {error}"),
-        };
-        let reader = WebSocket::from_raw_socket(socket.get_ref().try_clone().unwrap(), Role::Client, None);
-        let (sender, inbox) = channel();
-        thread::spawn(move || read_frames(reader, &sender));
-        let send = Box::new(move |text: &str| socket.send(Message::text(text)).unwrap());
-        Ok(Client::new(send, inbox))
+        let stream = TcpStream::connect(self.address()).unwrap();
+        let reader = stream.try_clone().unwrap();
+        open_socket(&format!("{}/", self.url), headers, stream, reader)
     }
 
     /// Open a connection that has not initialized.
@@ -340,12 +369,12 @@ impl Listener {
 
     /// The status and the body of a plain HTTP request.
     pub fn http(&self, method: &str, path: &str, header: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(self.address).unwrap();
+        let mut stream = TcpStream::connect(self.address()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         write!(
             stream,
             "{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n{header}\r\n",
-            self.address
+            self.address()
         )
         .unwrap();
         let mut answer = String::new();
@@ -355,7 +384,30 @@ impl Listener {
     }
 }
 
-fn read_frames(mut reader: WebSocket<TcpStream>, sender: &Sender<String>) {
+/// Open a WebSocket connection over a socket, of which `reader` is a second handle.
+fn open_socket<S: Read + Write + Send + 'static>(
+    url: &str,
+    headers: &[(&'static str, &str)],
+    stream: S,
+    reader: S,
+) -> Result<Client, u16> {
+    let mut request = url.into_client_request().unwrap();
+    for (name, value) in headers {
+        request.headers_mut().insert(*name, HeaderValue::from_str(value).unwrap());
+    }
+    let mut socket = match client(request, stream) {
+        Ok((socket, _)) => socket,
+        Err(HandshakeError::Failure(Error::Http(response))) => return Err(response.status().as_u16()),
+        Err(error) => panic!("the upgrade failed: {error}"),
+    };
+    let reader = WebSocket::from_raw_socket(reader, Role::Client, None);
+    let (sender, inbox) = channel();
+    thread::spawn(move || read_frames(reader, &sender));
+    let send = Box::new(move |text: &str| socket.send(Message::text(text)).unwrap());
+    Ok(Client::new(send, inbox))
+}
+
+fn read_frames<S: Read + Write>(mut reader: WebSocket<S>, sender: &Sender<String>) {
     while let Ok(message) = reader.read() {
         if let Message::Text(text) = message
             && sender.send(text.to_string()).is_err()

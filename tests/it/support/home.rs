@@ -78,6 +78,13 @@ stream_max_retries = 0
         Listener::start(self.command(&all))
     }
 
+    /// Write a setting of the top level before all others.
+    pub fn set(&self, line: &str) {
+        let file = self.path().join("config.toml");
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(file, format!("{line}\n{text}")).unwrap();
+    }
+
     /// The rollout files, in order of their paths.
     pub fn rollouts(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
