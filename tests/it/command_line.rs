@@ -125,14 +125,18 @@ fn the_views_of_the_readme_answer_questions() {
     runtime.block_on(async {
         let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file).read_only(true);
         let mut db = sqlx::SqliteConnection::connect_with(&options).await.unwrap();
-        let threads =
-            "select name, preview, turns, total_tokens from v_threads order by updated_at desc limit 10";
-        let row = sqlx::query(threads).fetch_one(&mut db).await.unwrap();
-        let (preview, turns, tokens): (String, i64, i64) =
-            (row.get("preview"), row.get("turns"), row.get("total_tokens"));
-        assert_eq!((preview.as_str(), turns), ("hello", 2));
-        let days = sqlx::query("select total from v_usage_daily").fetch_all(&mut db).await.unwrap();
-        let daily: i64 = days.iter().map(|day| day.get::<i64, _>("total")).sum();
+        let readme = include_str!("../../README.md");
+        let quoted: Vec<&str> = readme.split('"').filter(|text| text.starts_with("select ")).collect();
+        assert!(quoted.len() >= 2, "{quoted:?}");
+        for query in quoted {
+            let rows = sqlx::query(query).fetch_all(&mut db).await;
+            assert_eq!(rows.unwrap_or_else(|error| panic!("{query}: {error}")).len(), 1, "{query}");
+        }
+        let thread = sqlx::query("select * from v_threads").fetch_one(&mut db).await.unwrap();
+        let (turns, tokens): (i64, i64) = (thread.get("turns"), thread.get("own_tokens"));
+        let days = sqlx::query("select * from v_usage_daily").fetch_all(&mut db).await.unwrap();
+        let daily: i64 = days.iter().map(|day| day.get::<i64, _>("total_tokens")).sum();
+        assert_eq!(turns, 2);
         assert!(tokens > 0);
         assert_eq!(daily, tokens);
         let turns = sqlx::query("select * from v_turns").fetch_all(&mut db).await.unwrap();
