@@ -5,6 +5,7 @@
 
 mod command_line;
 mod draining;
+mod crash;
 mod mirror;
 mod processes;
 mod schema;
