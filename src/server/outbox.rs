@@ -12,7 +12,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::runtime::client::{Event, EventKind};
 
 /// Messages above this number: deltas are merged.
-const MERGE_FROM: usize = 256;
+const MERGE_FROM: usize = 4096;
 
 /// The most messages that wait.
 const MAX_WAITING: usize = 32_768;

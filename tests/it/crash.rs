@@ -89,7 +89,8 @@ fn assert_sound(home: &Home, kill: usize) {
 #[test]
 fn nothing_announced_is_lost_by_a_hundred_kills() {
     let home = Home::new();
-    home.model.repeat(Reply::default().say("first part").pieces(&["some ", "more ", "words"]).usage(5, 0, 2, 0, 7));
+    home.model
+        .repeat(Reply::default().say("first part").pieces(&["some ", "more ", "words"]).usage(5, 0, 2, 0, 7));
     let mut announced = Announced::default();
     let mut server = home.server();
     let thread = id(&server.start_thread());

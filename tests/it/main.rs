@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod command_line;
-mod draining;
 mod crash;
+mod draining;
 mod mirror;
 mod processes;
 mod schema;
