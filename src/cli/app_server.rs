@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::config::ConfigSource;
 use crate::runtime::Runtime;
 use crate::server::auth::{Auth, AuthFlags};
-use crate::server::{Server, stdio, unix, websocket};
+use crate::server::{Server, http, stdio, unix, websocket};
 
 #[derive(Debug, Args)]
 #[command(
@@ -20,7 +20,7 @@ use crate::server::{Server, stdio, unix, websocket};
                         threadkeep app-server --listen ws://0.0.0.0:7000 --ws-auth capability-token --ws-token-file token"
 )]
 pub(super) struct AppServer {
-    /// Where to listen: stdio://, ws://IP:PORT, unix://PATH, unix:// or off [default: stdio://]
+    /// Where to listen: stdio://, ws://IP:PORT, unix://PATH, unix://, http://IP:PORT or off [default: stdio://]
     #[arg(long, value_name = "URL", conflicts_with = "stdio")]
     listen: Option<String>,
     /// The same as --listen stdio://
@@ -29,8 +29,8 @@ pub(super) struct AppServer {
     /// Refuse to start when config.toml has keys that are not known
     #[arg(long)]
     strict_config: bool,
-    /// What a WebSocket client must show: capability-token or signed-bearer-token
-    #[arg(long, value_name = "KIND")]
+    /// What a client must show to a ws:// or http:// listener
+    #[arg(long, value_name = "KIND", value_parser = ["capability-token", "signed-bearer-token"])]
     ws_auth: Option<String>,
     /// File that holds the capability token
     #[arg(long, value_name = "FILE")]
@@ -48,7 +48,7 @@ pub(super) struct AppServer {
     #[arg(long, value_name = "TEXT")]
     ws_audience: Option<String>,
     /// Seconds by which clocks may differ [default: 30]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(i64).range(0..))]
     ws_max_clock_skew_seconds: Option<i64>,
 }
 
@@ -57,11 +57,13 @@ enum Listen {
     Stdio,
     WebSocket(SocketAddr),
     Unix(Option<PathBuf>),
-    Off,
+    Http(SocketAddr),
 }
 
 pub(super) async fn run(common: &Common, command: AppServer) -> anyhow::Result<Exit> {
-    let listen = match parse_listen(command.listen.as_deref().unwrap_or("stdio://")) {
+    let listen = command.listen.as_deref().unwrap_or("stdio://");
+    anyhow::ensure!(listen != "off", "no transport configured; use --listen or enable remote control");
+    let listen = match parse_listen(listen) {
         Ok(listen) => listen,
         Err(message) => Cli::command().error(ErrorKind::ValueValidation, message).exit(),
     };
@@ -87,7 +89,7 @@ pub(super) async fn run(common: &Common, command: AppServer) -> anyhow::Result<E
         Listen::Stdio => stdio::serve(server).await?,
         Listen::WebSocket(address) => websocket::serve(server, address, auth).await?,
         Listen::Unix(path) => unix::serve(server, &path.unwrap_or_else(|| unix::default_path(&home))).await?,
-        Listen::Off => anyhow::bail!("no transport configured; use --listen or enable remote control"),
+        Listen::Http(address) => http::serve(server, address, auth).await?,
     }
     Ok(Exit::Good)
 }
@@ -101,7 +103,6 @@ fn check_strictly(config: &ConfigSource) -> anyhow::Result<()> {
 
 fn parse_listen(url: &str) -> Result<Listen, String> {
     match url.split_once("://") {
-        _ if url == "off" => Ok(Listen::Off),
         Some(("stdio", "")) => Ok(Listen::Stdio),
         Some(("unix", "")) => Ok(Listen::Unix(None)),
         Some(("unix", path)) => Ok(Listen::Unix(Some(path.into()))),
@@ -109,8 +110,13 @@ fn parse_listen(url: &str) -> Result<Listen, String> {
             .parse()
             .map(Listen::WebSocket)
             .map_err(|_| format!("invalid websocket --listen URL `{url}`; expected `ws://IP:PORT`")),
+        Some(("http", address)) => address
+            .parse()
+            .map(Listen::Http)
+            .map_err(|_| format!("invalid http --listen URL `{url}`; expected `http://IP:PORT`")),
         _ => Err(format!(
-            "unsupported --listen URL `{url}`; expected `stdio://`, `unix://`, `unix://PATH`, `ws://IP:PORT`, or `off`"
+            "unsupported --listen URL `{url}`; expected `stdio://`, `unix://`, `unix://PATH`, \
+             `ws://IP:PORT`, `http://IP:PORT`, or `off`"
         )),
     }
 }

@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 use super::connection::{self, Introduced};
 use super::error::RpcError;
 use super::{about, thread, turn};
+use crate::protocol::id::ThreadId;
 use crate::protocol::method;
 use crate::runtime::Runtime;
 use crate::runtime::client::Request;
@@ -28,7 +29,8 @@ pub struct Call {
     pub introduced: Introduced,
 }
 
-/// Methods that are refused while the process is about to end.
+/// Methods that are refused while the process is about to end, also those that are not offered: a client of the peer
+/// then knows what to do.
 const REFUSED_IN_A_DRAIN: &[&str] = &[
     "turn/start",
     "turn/steer",
@@ -43,8 +45,14 @@ const REFUSED_IN_A_DRAIN: &[&str] = &[
     "thread/compact/start",
     "thread/settings/update",
     "thread/queue/start",
+    "thread/guardianReview",
     "review/start",
 ];
+
+/// Whether a method is refused while the process is about to end.
+pub fn starts_work(method: &str) -> bool {
+    REFUSED_IN_A_DRAIN.contains(&method)
+}
 
 /// Methods whose requests are not kept in order though they may name a thread: they touch none that is loaded.
 const UNORDERED: &[&str] = &["thread/list", "thread/start", "thread/loaded/list", "initialize"];
@@ -59,7 +67,9 @@ pub fn lane(method: &str, params: Option<&RawValue>) -> Option<String> {
     if UNORDERED.contains(&method) {
         return None;
     }
-    serde_json::from_str::<Named>(params?.get()).ok().map(|named| named.thread_id)
+    let named: Named = serde_json::from_str(params?.get()).ok()?;
+    // A UUID has several forms; what is none is refused in any lane.
+    Some(ThreadId::parse(&named.thread_id).map_or(named.thread_id, |id| id.to_string()))
 }
 
 /// All methods.
@@ -176,7 +186,7 @@ fn admit(
             return Err(RpcError::invalid(text));
         }
     }
-    if runtime.is_draining() && REFUSED_IN_A_DRAIN.contains(&name) {
+    if runtime.is_draining() && starts_work(name) {
         return Err(RpcError::draining());
     }
     Ok(call)

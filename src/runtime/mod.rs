@@ -9,6 +9,7 @@
 pub mod client;
 pub mod clients;
 pub mod error;
+pub mod requests;
 
 pub mod input;
 pub mod prompt;
@@ -40,6 +41,7 @@ use tokio::sync::watch;
 
 use self::clients::Clients;
 use self::error::{Result, RuntimeError};
+use self::requests::Requests;
 use self::thread::{Command, ThreadHandle, Unload};
 use crate::clock::Clock;
 use crate::config::ConfigSource;
@@ -64,6 +66,8 @@ pub struct Runtime {
     pub config: ConfigSource,
     /// The initialized connections.
     pub clients: Clients,
+    /// What clients have been asked and not yet answered.
+    pub requests: Requests,
     /// Talks to model providers.
     pub model: Arc<ModelClient>,
     /// Takes in rollout files.
@@ -101,6 +105,7 @@ impl Runtime {
             store,
             config,
             clients: Clients::default(),
+            requests: Requests::default(),
             model: Arc::new(ModelClient::default()),
             importer,
             mirror,

@@ -206,3 +206,98 @@ fn parse_hex(hex: &str) -> Option<[u8; 32]> {
     }
     Some(out)
 }
+
+#[cfg(test)]
+mod tests {
+    use jsonwebtoken::{EncodingKey, Header, encode};
+    use serde_json::json;
+
+    use super::*;
+
+    const NOW_S: i64 = 1_000_000;
+    const SECRET: &str = "a secret of at least thirty-two bytes";
+
+    fn token(algorithm: Algorithm, secret: &str, claims: &Value) -> String {
+        encode(&Header::new(algorithm), claims, &EncodingKey::from_secret(secret.as_bytes())).unwrap()
+    }
+
+    fn check(auth: &Auth, header: Option<&str>, expected: Result<(), &str>) {
+        assert_eq!(auth.check(header, NOW_S), expected, "{header:?}");
+    }
+
+    /// Tokens of these claims, for an issuer `us` and an audience `here`.
+    fn check_claims(claims: &Value, expected: Result<(), &str>) {
+        let auth = Auth::Signed(Signed {
+            secret: SECRET.into(),
+            issuer: Some("us".to_owned()),
+            audience: Some("here".to_owned()),
+            max_clock_skew_seconds: 30,
+        });
+        let header = format!("Bearer {}", token(Algorithm::HS256, SECRET, claims));
+        assert_eq!(auth.check(Some(&header), NOW_S), expected, "{claims}");
+    }
+
+    #[test]
+    fn a_capability_token_is_the_bearer_itself() {
+        let auth = Auth::Capability(Sha256::digest(b"open-sesame").into());
+        check(&auth, None, Err("missing websocket bearer token"));
+        for header in ["open-sesame", "Basic open-sesame", "Bearer", "Bearer  ", ""] {
+            check(&auth, Some(header), Err("invalid authorization header"));
+        }
+        for header in ["Bearer wrong", "Bearer open-sesame-and-more", "Bearer Open-Sesame"] {
+            check(&auth, Some(header), Err("invalid websocket bearer token"));
+        }
+        for header in ["Bearer open-sesame", "bearer open-sesame", "BEARER   open-sesame "] {
+            check(&auth, Some(header), Ok(()));
+        }
+        check(&Auth::Open, None, Ok(()));
+    }
+
+    #[test]
+    fn claims_are_checked_with_the_clock_skew_allowed() {
+        let good = json!({"exp": NOW_S + 60, "iss": "us", "aud": "here"});
+        let with = |name: &str, value: Value| {
+            let mut claims = good.clone();
+            claims[name] = value;
+            claims
+        };
+        check_claims(&good, Ok(()));
+        check_claims(&with("exp", json!(NOW_S - 30)), Ok(()));
+        check_claims(&with("exp", json!(NOW_S - 31)), Err("expired websocket jwt"));
+        for exp in [json!("soon"), json!(null), json!(1.5)] {
+            check_claims(&with("exp", exp), Err("invalid websocket jwt"));
+        }
+        check_claims(&with("nbf", json!(NOW_S + 30)), Ok(()));
+        check_claims(&with("nbf", json!(NOW_S + 31)), Err("websocket jwt is not valid yet"));
+        check_claims(&with("iss", json!("them")), Err("websocket jwt issuer mismatch"));
+        check_claims(&with("iss", json!(null)), Err("websocket jwt issuer mismatch"));
+        check_claims(&with("aud", json!(["there", "here"])), Ok(()));
+        check_claims(&with("aud", json!(["there"])), Err("websocket jwt audience mismatch"));
+        check_claims(&json!({"exp": NOW_S + 60, "iss": "us"}), Err("websocket jwt audience mismatch"));
+        check_claims(&json!({"iss": "us", "aud": "here"}), Err("invalid websocket jwt"));
+    }
+
+    #[test]
+    fn tokens_of_another_form_secret_or_algorithm_are_invalid() {
+        let auth = Auth::Signed(Signed {
+            secret: SECRET.into(),
+            issuer: None,
+            audience: None,
+            max_clock_skew_seconds: 30,
+        });
+        let claims = json!({"exp": NOW_S + 60});
+        let bearer = |token: String| format!("Bearer {token}");
+        check(&auth, Some(&bearer(token(Algorithm::HS256, SECRET, &claims))), Ok(()));
+        // {"alg":"none","typ":"JWT"} . {"exp":1000060} . nothing
+        let unsigned = "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0.eyJleHAiOjEwMDAwNjB9.".to_owned();
+        for wrong in [
+            token(Algorithm::HS512, SECRET, &claims),
+            token(Algorithm::HS256, "another secret of thirty-two bytes or more", &claims),
+            unsigned,
+            "a.b.c".to_owned(),
+            "text".to_owned(),
+        ] {
+            check(&auth, Some(&bearer(wrong)), Err("invalid websocket jwt"));
+        }
+    }
+}

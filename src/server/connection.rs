@@ -15,6 +15,7 @@ use futures_util::future::BoxFuture;
 use jsonrpsee::types::{Id, Params};
 use jsonrpsee::{ConnectionId as RouterConnectionId, Extensions, MethodCallback};
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
@@ -50,6 +51,10 @@ struct Envelope<'a> {
     method: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     params: Option<&'a RawValue>,
+    #[serde(default)]
+    result: Option<Value>,
+    #[serde(default)]
+    error: Option<Value>,
 }
 
 impl Connection {
@@ -88,9 +93,21 @@ impl Connection {
                 self.request(&method, id, envelope.params, envelope.jsonrpc.is_some())
             }
             (Some(method), None) => tracing::debug!(%method, "a notification of a client"),
-            (None, Some(id)) => tracing::debug!(%id, "an answer to a request that is not open"),
+            (None, Some(id)) => match id.get().parse() {
+                Ok(id) => self.answer(id, envelope.result, envelope.error),
+                Err(_) => tracing::debug!(%id, "an answer to a request that is not ours is left out"),
+            },
             (None, None) => tracing::warn!("a message that is none is left out"),
         }
+    }
+
+    /// A client answers a request of the server.
+    fn answer(&self, id: i64, result: Option<Value>, error: Option<Value>) {
+        let outcome = match error {
+            Some(error) => Err(error),
+            None => Ok(result.unwrap_or_default()),
+        };
+        self.server.runtime.requests.answer(id, outcome);
     }
 
     /// The connection is gone.
@@ -115,6 +132,7 @@ impl Connection {
         let call = Call { request: served.clone(), introduced: self.introduced.clone() };
         let work = serve(self.server.clone(), method.to_owned(), params.map(ToOwned::to_owned), call);
         let requests = self.requests.clone();
+        let (runtime, connection_id) = (self.server.runtime.clone(), self.id);
         let answered = async move {
             let reply = AssertUnwindSafe(work).catch_unwind().await;
             let reply = reply.unwrap_or_else(|_| {
@@ -126,6 +144,10 @@ impl Connection {
                 Ok(result) => head.result(&result),
                 Err(error) => head.error(&error),
             });
+            if served.client.outbox.is_closed() {
+                // It may have subscribed after its connection had gone.
+                runtime.connection_closed(connection_id);
+            }
         };
         match router::lane(method, params) {
             Some(lane) => self.server.lanes.run(lane, Box::pin(answered)),
@@ -155,6 +177,9 @@ async fn serve(
     call: Call,
 ) -> Result<Box<RawValue>, RpcError> {
     let Some((_, callback)) = server.module.method_with_name(&method) else {
+        if call.introduced.get().is_some() && server.runtime.is_draining() && router::starts_work(&method) {
+            return Err(RpcError::draining());
+        }
         if call.introduced.get().is_some_and(|said| !said.experimental)
             && let Some(gate) = method::gate(&method, None)
         {
@@ -336,7 +361,7 @@ impl fmt::Debug for Lanes {
 
 impl Lanes {
     /// Run work after all that came before it in its lane.
-    fn run(&self, lane: String, work: BoxFuture<'static, ()>) {
+    pub(super) fn run(&self, lane: String, work: BoxFuture<'static, ()>) {
         {
             let mut lanes = self.lock();
             if let Some(waiting) = lanes.get_mut(&lane) {

@@ -8,22 +8,31 @@
 
 pub mod auth;
 pub mod connection;
+pub mod http;
 pub mod outbox;
 pub mod stdio;
 pub mod unix;
 pub mod websocket;
 
-mod http;
+mod head;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use jsonrpsee::RpcModule;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
+use self::auth::Auth;
 use crate::rpc::router;
 use crate::runtime::Runtime;
 use crate::runtime::client::ConnectionId;
+
+/// How long the end of the process waits for clients to take what was still to be sent.
+const LAST_WORDS: Duration = Duration::from_millis(250);
 
 /// What all transports share. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -33,6 +42,10 @@ pub struct Server {
     module: RpcModule<Arc<Runtime>>,
     lanes: connection::Lanes,
     next_connection: Arc<AtomicU64>,
+    /// Cancelled when the threads have ended: connections write what waits, and end.
+    ending: CancellationToken,
+    /// The connections that are open.
+    open: TaskTracker,
 }
 
 impl Server {
@@ -42,7 +55,14 @@ impl Server {
     /// The router cannot be built.
     pub fn new(runtime: Arc<Runtime>) -> anyhow::Result<Server> {
         let module = router::build(runtime.clone())?;
-        Ok(Server { runtime, module, lanes: connection::Lanes::default(), next_connection: Arc::default() })
+        Ok(Server {
+            runtime,
+            module,
+            lanes: connection::Lanes::default(),
+            next_connection: Arc::default(),
+            ending: CancellationToken::new(),
+            open: TaskTracker::new(),
+        })
     }
 
     fn new_connection_id(&self) -> ConnectionId {
@@ -90,9 +110,24 @@ impl Signals {
     }
 }
 
+/// Whether a listener may be opened: beyond this machine only with authentication.
+///
+/// # Errors
+/// It may not; the text says what to do.
+fn check_open(address: SocketAddr, auth: &Auth) -> anyhow::Result<()> {
+    if !address.ip().is_loopback() && matches!(auth, Auth::Open) {
+        anyhow::bail!(
+            "refusing to start non-loopback websocket listener {address} without auth; configure `--ws-auth \
+             capability-token` or `--ws-auth signed-bearer-token`"
+        );
+    }
+    Ok(())
+}
+
 /// Wait for a signal, then until no turn runs, a second signal forces, or the wait is too long; then end the threads
-/// (`protocol/connection.md`, section 10).
-pub async fn drain(runtime: &Runtime, mut signals: Signals) {
+/// (`protocol/connection.md`, section 10), and let connections write what waits.
+async fn drain(server: &Server, mut signals: Signals) {
+    let runtime = &server.runtime;
     signals.next().await;
     runtime.begin_drain();
     let patience = runtime.config.load().config.shutdown_timeout;
@@ -104,5 +139,18 @@ pub async fn drain(runtime: &Runtime, mut signals: Signals) {
             tracing::warn!("turns still run after the shutdown timeout; they are interrupted");
         }
     }
-    runtime.stop().await;
+    stop(server, &mut signals).await;
+    server.ending.cancel();
+    server.open.close();
+    // A client that does not read in time loses what was still to be told; it is stored.
+    let _ = tokio::time::timeout(LAST_WORDS, server.open.wait()).await;
+}
+
+/// End the threads. One more signal ends the process without waiting for that.
+async fn stop(server: &Server, signals: &mut Signals) {
+    let forced = async { while signals.next().await == EndSignal::HangUp {} };
+    tokio::select! {
+        () = server.runtime.stop() => {}
+        () = forced => tracing::warn!("forced to end; turns that ran are interrupted at the next start"),
+    }
 }

@@ -7,7 +7,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use crate::runtime::client::{Event, EventKind};
 
@@ -25,13 +27,27 @@ const MAX_WAITING_BYTES: usize = 256 << 20;
 enum Entry {
     Text(Arc<str>),
     /// A delta that may be merged with the next one of its item.
-    Delta {
-        item_id: Arc<str>,
-        method: &'static str,
-        text: Arc<str>,
-    },
+    Delta(Delta),
     /// The place of a reply.
     Reply(oneshot::Receiver<Arc<str>>),
+}
+
+/// One delta, or several as one.
+#[derive(Debug)]
+struct Delta {
+    item_id: Arc<str>,
+    method: &'static str,
+    text: DeltaText,
+}
+
+#[derive(Debug)]
+enum DeltaText {
+    AsCame(Arc<str>),
+    /// The latest message of several, and the parts of all: read and written once, however many they are.
+    Merged {
+        message: Value,
+        parts: String,
+    },
 }
 
 #[derive(Debug, Default)]
@@ -40,8 +56,6 @@ struct Waiting {
     bytes: usize,
     /// Nothing is taken any more; what is there is still written.
     closed: bool,
-    /// Given up: nothing is written any more.
-    overrun: bool,
 }
 
 /// The outbox of a connection.
@@ -49,16 +63,21 @@ struct Waiting {
 pub struct Outbox {
     waiting: Mutex<Waiting>,
     changed: Notify,
+    /// Cancelled when the reader is too slow: nothing is written any more.
+    given_up: CancellationToken,
 }
 
 impl Outbox {
     /// Put an event in.
     pub fn push(&self, event: &Event) {
+        let text = event.json.clone();
         let entry = match &event.kind {
-            EventKind::Delta { item_id } => {
-                Entry::Delta { item_id: item_id.clone(), method: event.method, text: event.json.clone() }
-            }
-            _ => Entry::Text(event.json.clone()),
+            EventKind::Delta { item_id } => Entry::Delta(Delta {
+                item_id: item_id.clone(),
+                method: event.method,
+                text: DeltaText::AsCame(text),
+            }),
+            _ => Entry::Text(text),
         };
         self.put(entry, event.json.len());
     }
@@ -85,9 +104,9 @@ impl Outbox {
             if waiting.entries.len() >= MAX_WAITING || waiting.bytes + length > MAX_WAITING_BYTES {
                 tracing::warn!("a client reads too slowly; it is disconnected and may resume");
                 waiting.closed = true;
-                waiting.overrun = true;
                 waiting.entries.clear();
-            } else if !merge(&mut waiting, &entry) {
+                self.given_up.cancel();
+            } else if !waiting.merge(&entry) {
                 waiting.bytes += length;
                 waiting.entries.push_back(entry);
             }
@@ -101,34 +120,44 @@ impl Outbox {
         self.changed.notify_one();
     }
 
-    /// The next message; `None` when the outbox is closed and empty, or overrun.
+    /// Whether nothing is taken any more.
+    pub fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    /// The next message; `None` when the outbox is closed and empty, or given up.
     pub async fn next(&self) -> Option<Arc<str>> {
         loop {
             let entry = {
                 let mut waiting = self.lock();
-                if waiting.overrun {
-                    return None;
-                }
                 let entry = waiting.entries.pop_front();
-                if let Some(Entry::Text(text) | Entry::Delta { text, .. }) = &entry {
-                    waiting.bytes = waiting.bytes.saturating_sub(text.len());
-                }
                 if entry.is_none() && waiting.closed {
                     return None;
                 }
+                waiting.bytes = waiting.bytes.saturating_sub(entry.as_ref().map_or(0, Entry::bytes));
                 entry
             };
             match entry {
-                Some(Entry::Text(text) | Entry::Delta { text, .. }) => return Some(text),
+                Some(Entry::Text(text)) => return Some(text),
+                Some(Entry::Delta(delta)) => return Some(delta.text.write()),
                 // A request that is never answered (a notification by mistake) leaves its place empty.
-                Some(Entry::Reply(reply)) => {
-                    if let Ok(text) = reply.await {
-                        return Some(text);
-                    }
-                }
+                Some(Entry::Reply(reply)) => tokio::select! {
+                    reply = reply => if let Ok(text) = reply { return Some(text) },
+                    () = self.given_up.cancelled() => return None,
+                },
                 None => self.changed.notified().await,
             }
         }
+    }
+
+    /// Ends when the reader is too slow: the owner disconnects it.
+    pub async fn given_up(&self) {
+        self.given_up.cancelled().await;
+    }
+
+    /// Whether the reader was too slow.
+    pub fn is_given_up(&self) -> bool {
+        self.given_up.is_cancelled()
     }
 
     /// Whether another message can be taken without waiting.
@@ -141,42 +170,89 @@ impl Outbox {
     }
 }
 
-/// Join a delta to the last entry when that is of the same item and much is waiting.
-fn merge(waiting: &mut Waiting, entry: &Entry) -> bool {
-    if waiting.entries.len() < MERGE_FROM {
-        return false;
-    }
-    let Entry::Delta { item_id, method, text } = entry else { return false };
-    let Some(Entry::Delta { item_id: last_id, method: last_method, text: last_text }) =
-        waiting.entries.back_mut()
-    else {
-        return false;
-    };
-    if last_id != item_id || last_method != method {
-        return false;
-    }
-    match merged(last_text, text) {
-        Some(joined) => {
-            waiting.bytes = (waiting.bytes + joined.len()).saturating_sub(last_text.len());
-            *last_text = joined.into();
-            true
+impl Waiting {
+    /// Join a delta to the last entry when that is of the same item and much is waiting.
+    fn merge(&mut self, entry: &Entry) -> bool {
+        if self.entries.len() < MERGE_FROM {
+            return false;
         }
-        None => false,
+        let (Entry::Delta(delta), Some(Entry::Delta(last))) = (entry, self.entries.back_mut()) else {
+            return false;
+        };
+        let before = last.text.bytes();
+        let merged =
+            last.item_id == delta.item_id && last.method == delta.method && last.text.add(&delta.text);
+        self.bytes = (self.bytes + last.text.bytes()).saturating_sub(before);
+        merged
     }
 }
 
-/// Two deltas as one message: the later one with both parts, if all else is the same.
-fn merged(first: &str, second: &str) -> Option<String> {
-    let first: serde_json::Value = serde_json::from_str(first).ok()?;
-    let mut second: serde_json::Value = serde_json::from_str(second).ok()?;
-    for index in ["summaryIndex", "contentIndex"] {
-        if first["params"].get(index) != second["params"].get(index) {
-            return None;
+impl Entry {
+    /// What it counts for; replies are not counted.
+    fn bytes(&self) -> usize {
+        match self {
+            Entry::Text(text) => text.len(),
+            Entry::Delta(delta) => delta.text.bytes(),
+            Entry::Reply(_) => 0,
         }
     }
-    let joined = format!("{}{}", first["params"]["delta"].as_str()?, second["params"]["delta"].as_str()?);
-    second["params"]["delta"] = joined.into();
-    Some(second.to_string())
+}
+
+impl DeltaText {
+    fn bytes(&self) -> usize {
+        match self {
+            DeltaText::AsCame(text) => text.len(),
+            DeltaText::Merged { parts, .. } => parts.len(),
+        }
+    }
+
+    /// Take a later delta in, if all but the part is the same.
+    fn add(&mut self, later: &DeltaText) -> bool {
+        let DeltaText::AsCame(later) = later else { return false };
+        let Some((mut message, part)) = take_part(later) else { return false };
+        match self {
+            DeltaText::AsCame(text) => {
+                let Some((first, mut parts)) = take_part(text) else { return false };
+                if !is_same_place(&first, &message) {
+                    return false;
+                }
+                parts.push_str(&part);
+                *self = DeltaText::Merged { message, parts };
+            }
+            DeltaText::Merged { message: latest, parts } => {
+                if !is_same_place(latest, &message) {
+                    return false;
+                }
+                parts.push_str(&part);
+                std::mem::swap(latest, &mut message);
+            }
+        }
+        true
+    }
+
+    fn write(self) -> Arc<str> {
+        match self {
+            DeltaText::AsCame(text) => text,
+            DeltaText::Merged { mut message, parts } => {
+                message["params"]["delta"] = parts.into();
+                message.to_string().into()
+            }
+        }
+    }
+}
+
+/// A delta's message with an empty part, and the part.
+fn take_part(text: &str) -> Option<(Value, String)> {
+    let mut message: Value = serde_json::from_str(text).ok()?;
+    match message.get_mut("params")?.get_mut("delta")?.take() {
+        Value::String(part) => Some((message, part)),
+        _ => None,
+    }
+}
+
+/// Deltas of an item belong to one of its summaries or contents; all their other members say the same.
+fn is_same_place(one: &Value, other: &Value) -> bool {
+    one["params"] == other["params"]
 }
 
 #[cfg(test)]
@@ -227,5 +303,41 @@ mod tests {
             outbox.push_text("x".into());
         }
         assert_eq!(outbox.next().await, None);
+        assert!(outbox.is_given_up());
+    }
+
+    #[tokio::test]
+    async fn deltas_of_different_places_stay_apart() {
+        let outbox = Outbox::default();
+        for _ in 0..MERGE_FROM {
+            outbox.push_text("x".into());
+        }
+        for (index, part) in [(0, "a"), (0, "b"), (1, "c"), (1, "d")] {
+            let params = json!({"itemId": "one", "summaryIndex": index, "delta": part});
+            outbox.push(&Event::delta("item/reasoning/summaryTextDelta", "one".into(), &params, 1));
+        }
+        outbox.close();
+        let mut last = Vec::new();
+        while let Some(text) = outbox.next().await {
+            if last.len() < 2 && text.starts_with('{') {
+                let message: Value = serde_json::from_str(&text).unwrap();
+                last.push((message["params"]["summaryIndex"].clone(), message["params"]["delta"].clone()));
+            }
+        }
+        assert_eq!(last, [(json!(0), json!("ab")), (json!(1), json!("cd"))]);
+    }
+
+    #[tokio::test]
+    async fn what_was_written_no_longer_counts() {
+        let outbox = Outbox::default();
+        for _ in 0..MERGE_FROM {
+            outbox.push_text("x".into());
+        }
+        for _ in 0..100 {
+            outbox.push(&delta("one", "part"));
+        }
+        outbox.close();
+        while outbox.next().await.is_some() {}
+        assert_eq!(outbox.lock().bytes, 0);
     }
 }

@@ -1,6 +1,7 @@
 //! One message a line on standard input and output (`protocol/connection.md`, section 6).
 //!
-//! The end of the input, or a signal, ends the process: running turns are interrupted and that is stored.
+//! The end of the input or of the output, or a signal, ends the process: running turns are interrupted and that is
+//! stored.
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
@@ -11,18 +12,25 @@ use super::{Server, Signals};
 /// Serve until the input ends or a signal comes.
 ///
 /// # Errors
-/// The signals cannot be listened to.
+/// The signals cannot be listened to, or the client does not read what is sent.
 pub async fn serve(server: Server) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
     let connection = Connection::new(server.clone());
     let outbox = connection.outbox();
-    let writer = tokio::spawn(async move { write(&outbox).await });
+    let mut writer = tokio::spawn({
+        let outbox = outbox.clone();
+        async move { write(&outbox).await }
+    });
     tokio::select! {
         () = read(&connection) => {}
         _ = signals.next() => {}
+        // The client has closed our output.
+        _ = &mut writer => {}
+        () = outbox.given_up() => {}
     }
-    server.runtime.stop().await;
+    super::stop(&server, &mut signals).await;
     writer.abort();
+    anyhow::ensure!(!outbox.is_given_up(), "the client does not read what is sent to it");
     Ok(())
 }
 

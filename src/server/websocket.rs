@@ -3,16 +3,19 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use futures_util::stream::SplitSink;
 use futures_util::{SinkExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::{Message, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, Role, WebSocketConfig};
 
 use super::auth::Auth;
 use super::connection::Connection;
-use super::http::{self, Head};
+use super::head::{self, Head};
+use super::outbox::Outbox;
 use super::{Server, Signals};
 
 /// The largest frame.
@@ -24,23 +27,21 @@ const MAX_MESSAGE_BYTES: usize = 64 << 20;
 /// How long accepting pauses when the process has no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// How long a client that reads too slowly may take to read why it is disconnected.
+const GOODBYE_PATIENCE: Duration = Duration::from_secs(5);
+
 /// Listen on an address until a signal ends the process.
 ///
 /// # Errors
 /// The address cannot be used.
 pub async fn serve(server: Server, address: SocketAddr, auth: Auth) -> anyhow::Result<()> {
-    if !address.ip().is_loopback() && matches!(auth, Auth::Open) {
-        anyhow::bail!(
-            "refusing to start non-loopback websocket listener {address} without auth; configure `--ws-auth \
-             capability-token` or `--ws-auth signed-bearer-token`"
-        );
-    }
+    super::check_open(address, &auth)?;
     let signals = Signals::listen()?;
     let listener = TcpListener::bind(address).await?;
     announce(listener.local_addr()?);
     tokio::select! {
         () = accept(&server, &listener, &auth) => {}
-        () = super::drain(&server.runtime, signals) => {}
+        () = super::drain(&server, signals) => {}
     }
     Ok(())
 }
@@ -87,7 +88,7 @@ pub(super) async fn handle<S>(server: Server, mut stream: S, auth: Auth, origin:
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (head, rest) = match http::read_head(&mut stream).await {
+    let (head, rest) = match head::read_head(&mut stream).await {
         Ok(read) => read,
         Err(error) => {
             tracing::debug!(%error, "a connection ended before its request");
@@ -95,7 +96,7 @@ where
         }
     };
     match refusal(&head, &auth, origin, server.runtime.clock.now_ms() / 1000) {
-        Some(Refusal { status, headers, body }) => http::respond(&mut stream, status, headers, body).await,
+        Some(Refusal { status, headers, body }) => head::respond(&mut stream, status, headers, body).await,
         None => {
             let key = derive_accept_key(head.header("sec-websocket-key").unwrap_or_default().as_bytes());
             let more = match origin {
@@ -162,35 +163,59 @@ where
     let limits = WebSocketConfig::default()
         .max_frame_size(Some(MAX_FRAME_BYTES))
         .max_message_size(Some(MAX_MESSAGE_BYTES));
+    let _open = server.open.token();
+    let ending = server.ending.clone();
     let socket = WebSocketStream::from_partially_read(stream, rest, Role::Server, Some(limits)).await;
-    let (mut sink, mut source) = socket.split();
+    let (sink, mut source) = socket.split();
     let connection = Connection::new(server);
     let outbox = connection.outbox();
-    let mut writer = tokio::spawn(async move {
-        while let Some(text) = outbox.next().await {
-            if sink.feed(Message::text(text.as_ref())).await.is_err() {
-                return;
-            }
-            if outbox.is_empty() && sink.flush().await.is_err() {
-                return;
-            }
-        }
+    let mut writer = tokio::spawn({
+        let outbox = outbox.clone();
+        async move { write(&outbox, sink).await }
     });
-    loop {
+    let patience = loop {
         let message = tokio::select! {
             message = source.next() => message,
-            _ = &mut writer => break,
+            _ = &mut writer => break Duration::ZERO,
+            () = outbox.given_up() => break GOODBYE_PATIENCE,
+            // Whoever ends the process says how long.
+            () = ending.cancelled() => break GOODBYE_PATIENCE,
         };
         match message {
             Some(Ok(Message::Text(text))) => connection.receive(&text),
-            Some(Ok(Message::Close(_))) | None => break,
+            Some(Ok(Message::Close(_))) | None => break Duration::ZERO,
             Some(Ok(_)) => {}
             Some(Err(error)) => {
                 tracing::debug!(%error, "a connection broke");
-                break;
+                break Duration::ZERO;
             }
         }
-    }
+    };
     connection.closed();
+    if !patience.is_zero() && !writer.is_finished() {
+        // What waits is written out, or the reason is; a client that takes neither is left.
+        let _ = tokio::time::timeout(patience, &mut writer).await;
+    }
     writer.abort();
+}
+
+/// Write what waits, several messages at a time when several wait; a client that was too slow is told so.
+async fn write<S>(outbox: &Outbox, mut sink: SplitSink<WebSocketStream<S>, Message>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    while let Some(text) = outbox.next().await {
+        if sink.feed(Message::text(text.as_ref())).await.is_err() {
+            return;
+        }
+        if outbox.is_empty() && sink.flush().await.is_err() {
+            return;
+        }
+    }
+    if outbox.is_given_up() {
+        let reason = "too many messages wait; reconnect and resume the threads".into();
+        let frame = CloseFrame { code: CloseCode::Again, reason };
+        // It may be gone by now.
+        let _ = sink.send(Message::Close(Some(frame))).await;
+    }
 }

@@ -6,6 +6,7 @@
 mod command_line;
 mod crash;
 mod draining;
+mod listening;
 mod mirror;
 mod processes;
 mod schema;
