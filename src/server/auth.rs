@@ -218,7 +218,8 @@ mod tests {
     const SECRET: &str = "a secret of at least thirty-two bytes";
 
     fn token(algorithm: Algorithm, secret: &str, claims: &Value) -> String {
-        encode(&Header::new(algorithm), claims, &EncodingKey::from_secret(secret.as_bytes())).unwrap()
+        let key = EncodingKey::from_secret(secret.as_bytes()).unwrap();
+        encode(&Header::new(algorithm), claims, &key).unwrap()
     }
 
     fn check(auth: &Auth, header: Option<&str>, expected: Result<(), &str>) {
