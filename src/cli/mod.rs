@@ -8,6 +8,7 @@ mod schema;
 mod show;
 mod threads;
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -29,35 +30,45 @@ struct Cli {
     command: Command,
 }
 
-/// What every command takes.
+/// What every command takes, before its name or after it. (Arguments that clap calls global would do for single
+/// values, but of lists they lose what stands before the name.)
 #[derive(Clone, Debug, Args)]
 pub struct Common {
     /// The folder of the database, the configuration and the rollouts [default: $THREADKEEP_HOME, $CODEX_HOME or ~/.codex]
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, value_name = "DIR")]
     home: Option<PathBuf>,
     /// Override a value of config.toml: a dotted path and a TOML value or plain text
-    #[arg(short = 'c', long = "config", value_name = "KEY=VALUE", global = true, action = clap::ArgAction::Append)]
+    #[arg(short = 'c', long = "config", value_name = "KEY=VALUE", action = clap::ArgAction::Append)]
     config: Vec<String>,
     /// Switch a feature on
-    #[arg(long, value_name = "FEATURE", global = true)]
+    #[arg(long, value_name = "FEATURE")]
     enable: Vec<String>,
     /// Switch a feature off
-    #[arg(long, value_name = "FEATURE", global = true)]
+    #[arg(long, value_name = "FEATURE")]
     disable: Vec<String>,
+}
+
+/// A command with the options of all.
+#[derive(Debug, Args)]
+struct With<T: Args> {
+    #[command(flatten)]
+    command: T,
+    #[command(flatten)]
+    common: Common,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve clients over stdio, WebSocket or a unix socket
-    AppServer(app_server::AppServer),
+    /// Serve clients over stdio, WebSocket, a unix socket or HTTP
+    AppServer(With<app_server::AppServer>),
     /// Run one turn and print what the model says
-    Exec(exec::Exec),
+    Exec(With<exec::Exec>),
     /// List the threads that are stored
-    Threads(threads::Threads),
+    Threads(With<threads::Threads>),
     /// Print a thread with its turns
-    Show(show::Show),
+    Show(With<show::Show>),
     /// Write the JSON Schema of what the server offers
-    Schema(schema::Schema),
+    Schema(With<schema::Schema>),
 }
 
 /// Run the command line.
@@ -76,13 +87,14 @@ pub fn run() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return exit::fail(&anyhow::Error::from(error)),
     };
+    let common = cli.common;
     let outcome = runtime.block_on(async {
         match cli.command {
-            Command::AppServer(command) => app_server::run(&cli.common, command).await,
-            Command::Exec(command) => exec::run(&cli.common, command).await,
-            Command::Threads(command) => threads::run(&cli.common, command).await,
-            Command::Show(command) => show::run(&cli.common, command).await,
-            Command::Schema(command) => schema::run(command).await,
+            Command::AppServer(with) => app_server::run(&common.and(with.common), with.command).await,
+            Command::Exec(with) => exec::run(&common.and(with.common), with.command).await,
+            Command::Threads(with) => threads::run(&common.and(with.common), with.command).await,
+            Command::Show(with) => show::run(&common.and(with.common), with.command).await,
+            Command::Schema(with) => schema::run(with.command).await,
         }
     });
     // A reader of standard input may still wait; the process does not.
@@ -97,6 +109,7 @@ pub fn run() -> ExitCode {
 fn log() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let logs = logs.with_ansi(std::io::stderr().is_terminal());
     if std::env::var("LOG_FORMAT").is_ok_and(|format| format == "json") {
         logs.json().init();
     } else {
@@ -105,6 +118,15 @@ fn log() {
 }
 
 impl Common {
+    /// Those before the command's name with those after it.
+    fn and(mut self, later: Common) -> Common {
+        self.home = later.home.or(self.home);
+        self.config.extend(later.config);
+        self.enable.extend(later.enable);
+        self.disable.extend(later.disable);
+        self
+    }
+
     /// The configuration that the flags select.
     ///
     /// # Errors

@@ -173,28 +173,45 @@ where
         let outbox = outbox.clone();
         async move { write(&outbox, sink).await }
     });
-    let patience = loop {
+    let mut writing = true;
+    loop {
         let message = tokio::select! {
             message = source.next() => message,
-            _ = &mut writer => break Duration::ZERO,
-            () = outbox.given_up() => break GOODBYE_PATIENCE,
-            // Whoever ends the process says how long.
-            () = ending.cancelled() => break GOODBYE_PATIENCE,
+            _ = &mut writer => {
+                writing = false;
+                break;
+            }
+            () = outbox.given_up() => break,
+            () = ending.cancelled() => break,
         };
         match message {
             Some(Ok(Message::Text(text))) => connection.receive(&text),
-            Some(Ok(Message::Close(_))) | None => break Duration::ZERO,
+            Some(Ok(Message::Close(_))) | None => break,
             Some(Ok(_)) => {}
             Some(Err(error)) => {
                 tracing::debug!(%error, "a connection broke");
-                break Duration::ZERO;
+                break;
             }
         }
-    };
+    }
     connection.closed();
-    if !patience.is_zero() && !writer.is_finished() {
-        // What waits is written out, or the reason is; a client that takes neither is left.
-        let _ = tokio::time::timeout(patience, &mut writer).await;
+    // A socket that is closed before all that came was read loses what was sent, so it is read on.
+    let written = async {
+        if writing {
+            // How it ended does not matter any more.
+            let _ = (&mut writer).await;
+        }
+    };
+    let rest = async { while let Some(Ok(_)) = source.next().await {} };
+    if outbox.is_given_up() {
+        let told = async { tokio::join!(written, rest) };
+        let _ = tokio::time::timeout(GOODBYE_PATIENCE, told).await;
+    } else if ending.is_cancelled() {
+        // Whoever ends the process does not wait longer than it wants to.
+        tokio::select! {
+            () = written => {}
+            () = rest => {}
+        }
     }
     writer.abort();
 }

@@ -217,7 +217,7 @@ fn http_refuses_web_pages_and_asks_for_the_token() {
 fn pings_are_answered_and_binary_frames_left_out() {
     let home = Home::new();
     let listener = home.listen(&[]);
-    let mut socket = on_tcp(&format!("ws://{}", listener.address));
+    let mut socket = on_tcp(&listener.url);
     socket.send(Message::Ping(Bytes::from_static(b"there?"))).unwrap();
     assert_eq!(socket.read().unwrap(), Message::Pong(Bytes::from_static(b"there?")));
     let list = json!({"id": 1, "method": "thread/loaded/list", "params": {}}).to_string();
@@ -230,11 +230,11 @@ fn pings_are_answered_and_binary_frames_left_out() {
 fn a_frame_above_the_limit_ends_the_connection() {
     let home = Home::new();
     let listener = home.listen(&[]);
-    let mut socket = on_tcp(&format!("ws://{}", listener.address));
+    let mut socket = on_tcp(&listener.url);
     // The server may be gone before all is written.
     let _ = socket.send(Message::text(" ".repeat((16 << 20) + 1)));
     assert!(socket.read().is_err());
-    introduce(&mut on_tcp(&format!("ws://{}", listener.address)));
+    introduce(&mut on_tcp(&listener.url));
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn authentication_flags_that_do_not_fit_keep_the_server_from_starting() {
 fn addresses_that_cannot_be_listened_on_are_named() {
     let home = Home::new();
     let listener = home.listen(&[]);
-    let taken = format!("ws://{}", listener.address);
+    let taken = listener.url.clone();
     for (arguments, code, part) in [
         (vec!["--listen", "off"], 1, "no transport configured"),
         (vec!["--listen", "ftp://x"], 2, "unsupported --listen URL `ftp://x`; expected `stdio://`"),
