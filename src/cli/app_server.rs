@@ -9,6 +9,7 @@ use super::exit::Exit;
 use super::{Cli, Common};
 use crate::clock::Clock;
 use crate::config::ConfigSource;
+use crate::protocol::approval::AskForApproval;
 use crate::runtime::Runtime;
 use crate::server::auth::{Auth, AuthFlags};
 use crate::server::{Server, http, stdio, unix, websocket};
@@ -81,6 +82,10 @@ pub(super) async fn run(common: &Common, command: AppServer) -> anyhow::Result<E
     if command.strict_config {
         check_strictly(&config)?;
     }
+    anyhow::ensure!(
+        config.load().config.approval_policy != AskForApproval::Untrusted,
+        "approval_policy = \"untrusted\" is no longer supported; remove this setting"
+    );
     let clock = Clock::system();
     let store = Common::store(&config, &clock).await?;
     let home = config.home().path().to_owned();

@@ -354,6 +354,13 @@ fn addresses_that_cannot_be_listened_on_are_named() {
 }
 
 #[test]
+fn settings_that_are_gone_keep_the_server_from_starting() {
+    let home = Home::new();
+    let part = "approval_policy = \"untrusted\" is no longer supported; remove this setting";
+    check_refused(&home, &["-c", "approval_policy=untrusted"], 1, part);
+}
+
+#[test]
 fn overrides_before_and_after_the_command_both_count() {
     let home = Home::new();
     let arguments = ["-c", "model=\"one\"", "app-server", "-c", "model_provider=\"mock_provider\""];
