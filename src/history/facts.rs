@@ -229,7 +229,13 @@ pub fn source_to_wire(source: Option<&Value>) -> (Value, String) {
                     (json!({"subAgent": word}), kind.to_owned())
                 }
                 Some(other) if other.get("thread_spawn").is_some() => {
-                    (json!({"subAgent": other}), "subAgentThreadSpawn".to_owned())
+                    let mut spawn = other["thread_spawn"].clone();
+                    if let Some(spawn) = spawn.as_object_mut() {
+                        for key in ["agent_path", "agent_nickname", "agent_role"] {
+                            spawn.entry(key).or_insert(Value::Null);
+                        }
+                    }
+                    (json!({"subAgent": {"thread_spawn": spawn}}), "subAgentThreadSpawn".to_owned())
                 }
                 Some(other) => (json!({"subAgent": other}), "subAgentOther".to_owned()),
                 None => (json!("unknown"), "unknown".to_owned()),

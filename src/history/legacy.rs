@@ -1,5 +1,4 @@
-//! The legacy form: turns and items from events of messages (`protocol/rollout.md`, section 5), and the bare
-//! generation of mid 2025 (section 10).
+//! The legacy form: turns and items from events of messages (`protocol/rollout.md`, section 5).
 
 use serde_json::{Value, json};
 
@@ -18,13 +17,15 @@ pub(super) fn event(state: &mut Projector, event: &Event, line_number: i64, chan
                 root_turn_id: root_turn_id.clone(),
                 status: "inProgress".to_owned(),
                 started_at_ms: started_at.map(|seconds| seconds.saturating_mul(1000)),
-                first_line: line_number,
                 explicit: true,
-                ..TurnState::default()
+                ..state.new_turn(line_number)
             });
             open_last(state, line_number, changes);
         }
-        Event::UserMessage(message) => user_message(state, message, line_number, changes),
+        Event::UserMessage(message) => {
+            state.has_user_events = true;
+            user_message(state, message, line_number, changes);
+        }
         Event::AgentMessage { message, phase, memory_citation } if !message.is_empty() => {
             let wire = json!({
                 "type": "agentMessage", "id": next_id(state), "text": message, "phase": phase, "moderation": null,
@@ -35,15 +36,23 @@ pub(super) fn event(state: &mut Projector, event: &Event, line_number: i64, chan
         }
         Event::AgentReasoning { text } => reasoning(state, "summary", text, line_number, changes),
         Event::AgentReasoningRawContent { text } => reasoning(state, "content", text, line_number, changes),
-        Event::ItemCompleted { turn_id, item: recorded, started_at_ms, completed_at_ms, .. } => {
+        Event::ItemCompleted { thread_id, turn_id, item: recorded, started_at_ms, completed_at_ms } => {
+            if state.is_foreign(thread_id.as_deref(), turn_id.as_deref(), changes) {
+                return;
+            }
             let kept = match recorded.get("type").and_then(Value::as_str) {
                 Some("Plan") => {
                     recorded.get("text").and_then(Value::as_str).is_some_and(|text| !text.is_empty())
                 }
                 Some("Sleep") => true,
+                // Where events tell of messages as well, their items are left out.
+                Some("UserMessage" | "AgentMessage") => !state.has_user_events,
                 _ => false,
             };
             if kept && let Some(wire) = item::to_wire(recorded, *started_at_ms, *completed_at_ms) {
+                if wire["type"] == "userMessage" {
+                    super::paginated::note_preview(state, &wire);
+                }
                 push(state, turn_id.as_deref(), wire, line_number, changes);
             }
         }
@@ -69,10 +78,8 @@ pub(super) fn event(state: &mut Projector, event: &Event, line_number: i64, chan
             push(state, None, wire, line_number, changes);
         }
         Event::ExitedReviewMode(review) => {
-            let text = review
-                .pointer("/review_output/overall_explanation")
-                .and_then(Value::as_str)
-                .unwrap_or_default();
+            let text = review.pointer("/review_output/overall_explanation").and_then(Value::as_str);
+            let text = text.unwrap_or("Reviewer failed to output a response.");
             let wire = json!({"type": "exitedReviewMode", "id": next_id(state), "review": text});
             push(state, None, wire, line_number, changes);
         }
@@ -125,44 +132,7 @@ pub(super) fn compacted(state: &mut Projector, line_number: i64, changes: &mut V
     }
 }
 
-/// The bare generation has only model items: its messages make the turns.
-pub(super) fn bare_item(state: &mut Projector, text: &str, line_number: i64, changes: &mut Vec<Change>) {
-    let Ok(bare) = serde_json::from_str::<Value>(text) else { return };
-    let texts = |key: &str| -> Vec<String> {
-        let parts = bare[key].as_array().map(Vec::as_slice).unwrap_or_default();
-        parts.iter().filter_map(|part| part.get("text")?.as_str()).map(str::to_owned).collect()
-    };
-    match (bare["type"].as_str(), bare["role"].as_str()) {
-        (Some("message"), Some("user")) => {
-            let message = texts("content").join("\n");
-            if !message.is_empty() && !preview::is_injected(&message) {
-                user_message(
-                    state,
-                    &UserMessageEvent { message, ..UserMessageEvent::default() },
-                    line_number,
-                    changes,
-                );
-            }
-        }
-        (Some("message"), Some("assistant")) => {
-            let (message, phase) = (texts("content").join(""), None);
-            event(
-                state,
-                &Event::AgentMessage { message, phase, memory_citation: None },
-                line_number,
-                changes,
-            );
-        }
-        (Some("reasoning"), _) => {
-            for text in texts("summary") {
-                reasoning(state, "summary", &text, line_number, changes);
-            }
-        }
-        _ => {}
-    }
-}
-
-fn user_message(
+pub(super) fn user_message(
     state: &mut Projector,
     message: &UserMessageEvent,
     line_number: i64,
@@ -185,6 +155,9 @@ fn user_message(
         close(state);
     }
     ensure_open(state, line_number, changes);
+    if let Some(turn) = state.open.and_then(|open| state.turns.get_mut(open)) {
+        turn.has_user = true;
+    }
     let mut content = Vec::new();
     if !message.message.trim().is_empty() {
         let elements = item::text_elements_to_wire(&json!(message.text_elements));
@@ -203,7 +176,13 @@ fn user_message(
 }
 
 /// Reasoning is added to the last item when that is reasoning too.
-fn reasoning(state: &mut Projector, part: &str, text: &str, line_number: i64, changes: &mut Vec<Change>) {
+pub(super) fn reasoning(
+    state: &mut Projector,
+    part: &str,
+    text: &str,
+    line_number: i64,
+    changes: &mut Vec<Change>,
+) {
     if text.is_empty() {
         return;
     }
@@ -238,7 +217,7 @@ fn push_call(
 }
 
 /// Add an item to the turn that it names, or to the open one. An item of an unknown turn is dropped.
-fn push(
+pub(super) fn push(
     state: &mut Projector,
     turn_id: Option<&str>,
     wire: Value,
@@ -267,7 +246,7 @@ fn push(
     changes.push(Change::Item { turn_id, item: wire });
 }
 
-fn next_id(state: &Projector) -> String {
+pub(super) fn next_id(state: &Projector) -> String {
     format!("item-{}", state.numbered + 1)
 }
 
@@ -277,8 +256,7 @@ fn ensure_open(state: &mut Projector, line_number: i64, changes: &mut Vec<Change
         state.turns.push(TurnState {
             turn_id: format!("rollout-{}", state.parsed),
             status: "completed".to_owned(),
-            first_line: line_number,
-            ..TurnState::default()
+            ..state.new_turn(line_number)
         });
         open_last(state, line_number, changes);
     }

@@ -5,6 +5,7 @@
 //!
 //! **Invariant:** no clock, no files, no database: the same lines always give the same result.
 
+mod bare;
 mod legacy;
 mod paginated;
 
@@ -12,5 +13,8 @@ pub mod context;
 pub mod facts;
 pub mod preview;
 pub mod projector;
+
+#[cfg(test)]
+mod tests;
 
 pub use self::projector::{Change, Projector, TurnState, UsageChange};

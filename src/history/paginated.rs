@@ -19,9 +19,8 @@ pub(super) fn event(state: &mut Projector, event: &Event, line_number: i64, chan
                 root_turn_id: root_turn_id.clone(),
                 status: "inProgress".to_owned(),
                 started_at_ms: started_at.map(|seconds| seconds.saturating_mul(1000)),
-                first_line: line_number,
                 explicit: true,
-                ..TurnState::default()
+                ..state.new_turn(line_number)
             });
             state.open = Some(state.turns.len() - 1);
             state.tell_turn(state.turns.len() - 1, line_number, changes);
@@ -36,7 +35,10 @@ pub(super) fn event(state: &mut Projector, event: &Event, line_number: i64, chan
             let times = (*started_at, *completed_at, *duration_ms);
             end(state, turn_id.as_deref(), "interrupted", None, times, line_number, changes);
         }
-        Event::ItemCompleted { thread_id: _, turn_id, item, started_at_ms, completed_at_ms } => {
+        Event::ItemCompleted { thread_id, turn_id, item, started_at_ms, completed_at_ms } => {
+            if state.is_foreign(thread_id.as_deref(), turn_id.as_deref(), changes) {
+                return;
+            }
             completed(
                 state,
                 turn_id.as_deref(),
@@ -51,10 +53,21 @@ pub(super) fn event(state: &mut Projector, event: &Event, line_number: i64, chan
     }
 }
 
-/// The last turns are gone.
+/// The last turns that have a user's message are gone, and all that is between and after.
 pub(super) fn roll_back(state: &mut Projector, count: u64, changes: &mut Vec<Change>) {
-    let count = usize::try_from(count).unwrap_or(usize::MAX).min(state.turns.len());
-    let dropped: Vec<TurnState> = state.turns.split_off(state.turns.len() - count);
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    let with_user = state.turns.iter().enumerate().rev().filter(|(_, turn)| turn.has_user);
+    let first = match count {
+        0 => state.turns.len(),
+        count => with_user.map(|(at, _)| at).take(count).enumerate().last().map_or(
+            state.turns.len(),
+            |(found, at)| {
+                // More than there are: all of them.
+                if found + 1 < count { 0 } else { at }
+            },
+        ),
+    };
+    let dropped: Vec<TurnState> = state.turns.split_off(first);
     state.open = None;
     state.last_item = None;
     state.numbered = state.turns.iter().map(|turn| turn.items).sum();
@@ -109,13 +122,21 @@ fn completed(
     let by_id = turn_id.and_then(|id| state.turns.iter().rposition(|turn| turn.turn_id == id));
     let Some(index) = by_id.or(state.open) else { return };
     let Some(wire) = item::to_wire(recorded, times.0, times.1) else { return };
-    if state.facts.preview.is_empty() && wire["type"] == "userMessage" {
-        state.facts.preview = preview_of(&wire);
+    if wire["type"] == "userMessage" {
+        note_preview(state, &wire);
     }
     if let Some(turn) = state.turns.get_mut(index) {
+        turn.has_user |= wire["type"] == "userMessage";
         turn.items += 1;
         turn.end_line = line_number + 1;
         changes.push(Change::Item { turn_id: turn.turn_id.clone(), item: wire });
+    }
+}
+
+/// The first message of a user is the thread's preview.
+pub(super) fn note_preview(state: &mut Projector, user_message: &Value) {
+    if state.facts.preview.is_empty() {
+        state.facts.preview = preview_of(user_message);
     }
 }
 

@@ -40,6 +40,12 @@ pub fn is_injected(text: &str) -> bool {
     INJECTED.iter().any(|prefix| text.starts_with(prefix))
 }
 
+/// The working directory that an injected environment tells of.
+pub fn cwd_of_environment(text: &str) -> Option<&str> {
+    let (_, after) = text.trim_start().strip_prefix("<environment_context>")?.split_once("<cwd>")?;
+    Some(after.split_once("</cwd>")?.0.trim()).filter(|cwd| !cwd.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 
+use chrono::DateTime;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::facts::Facts;
-use super::{legacy, paginated};
+use super::{bare, legacy, paginated};
 use crate::rollout::line::{Event, Line, Record, TokenInfo, Tokens};
 
 /// Something to store.
@@ -31,6 +32,7 @@ pub enum Change {
 
 /// A turn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TurnState {
     /// Its id.
     pub turn_id: String,
@@ -56,6 +58,10 @@ pub struct TurnState {
     pub items: usize,
     /// Whether a compaction keeps it though it is empty.
     pub compaction: bool,
+    /// Whether a user's message is in it: such turns are counted when turns are rolled back.
+    pub has_user: bool,
+    /// Whether its lines were copied from another thread.
+    pub inherited: bool,
 }
 
 /// A model response's tokens.
@@ -79,6 +85,7 @@ pub struct UsageChange {
 
 /// The reducer. Its state can be stored between lines.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Projector {
     pub(super) facts: Facts,
     pub(super) turns: Vec<TurnState>,
@@ -93,9 +100,21 @@ pub struct Projector {
     /// Totals seen so far: a count that comes again is no new response.
     seen_totals: HashSet<[i64; 5]>,
     has_meta: bool,
-    has_user_events: bool,
     /// Lines copied from a parent are still going on.
-    inheriting: bool,
+    pub(super) inheriting: bool,
+    /// Lines of a parent were copied.
+    is_copy: bool,
+    /// Turn ids tell by their time where the copy ends; before there were such, the time between lines does.
+    has_timed_turns: bool,
+    /// When the last line was written, while lines are copied.
+    last_line_ms: Option<i64>,
+    /// A response that was recorded by itself: the token count that follows repeats it.
+    recorded: Option<Tokens>,
+    /// Events told of users' messages; items that do the same are repetitions then.
+    pub(super) has_user_events: bool,
+    /// Turns of other threads that were echoed here.
+    pub(super) foreign_turns: HashSet<String>,
+    pub(super) bare: bare::State,
 }
 
 impl Projector {
@@ -124,6 +143,7 @@ impl Projector {
             return;
         }
         self.note_time(line);
+        self.end_copy_by_time(line);
         if let Some(ordinal) = line.ordinal {
             self.facts.next_ordinal = ordinal + 1;
         }
@@ -132,6 +152,7 @@ impl Projector {
             Record::TurnContext(context) => self.facts.turn_context(context),
             Record::TokenUsage(record) => {
                 self.seen_totals.insert(key(record.thread_token_usage));
+                self.recorded = Some(record.usage);
                 let foreign = record.thread_id.is_some() && record.thread_id != self.facts.thread_id;
                 if !foreign && !self.inheriting {
                     let response_id =
@@ -147,14 +168,23 @@ impl Projector {
                     legacy::compacted(self, line_number, changes);
                 }
             }
-            Record::BareItem(item) => legacy::bare_item(self, item.get(), line_number, changes),
-            Record::ResponseItem(_) | Record::Other | Record::Unknown => {}
+            Record::BareItem(item) => bare::item(self, item, line_number, changes),
+            Record::ResponseItem(item) => bare::response_item(self, item, line_number, changes),
+            Record::Session(meta, items) => {
+                self.on_meta(meta);
+                items.iter().for_each(|item| {
+                    bare::item(self, item, line_number, changes);
+                    self.parsed += 1;
+                });
+            }
+            Record::Other | Record::Unknown => {}
         }
-        self.parsed += 1;
+        self.parsed += usize::from(is_counted(&line.record));
     }
 
     /// The end of the lines there are: turns that were not ended.
     pub fn finish(&mut self, changes: &mut Vec<Change>) {
+        bare::show_silent(self, changes);
         if let Some(turn) = self.open.and_then(|open| self.turns.get(open))
             && turn.status == "inProgress"
         {
@@ -174,12 +204,29 @@ impl Projector {
         if !self.has_meta {
             self.has_meta = true;
             self.facts.meta(meta, true);
+            // A fork of ours has its own metadata in the place of its source's, and then the source's lines.
+            self.inheriting = meta.forked_from_id.is_some() && meta.history_base.is_none();
+            self.is_copy = self.inheriting;
         } else if meta.id == self.facts.thread_id {
             self.facts.meta(meta, false);
         } else {
             // A legacy fork has copied its parent's lines, its metadata first.
             self.inheriting = true;
+            self.is_copy = true;
         }
+    }
+
+    /// In 2025 no turn tells whose it is; copied lines were written at once, own ones after a while.
+    fn end_copy_by_time(&mut self, line: &Line<'_>) {
+        if !self.inheriting || self.has_timed_turns {
+            return;
+        }
+        let time = line.timestamp.as_deref().and_then(|time| DateTime::parse_from_rfc3339(time).ok());
+        let Some(now_ms) = time.map(|time| time.timestamp_millis()) else { return };
+        if self.last_line_ms.is_some_and(|before| now_ms - before >= COPY_GAP_MS) {
+            self.inheriting = false;
+        }
+        self.last_line_ms = Some(now_ms);
     }
 
     fn on_event(&mut self, line: &Line<'_>, event: &Event, line_number: i64, changes: &mut Vec<Change>) {
@@ -203,15 +250,24 @@ impl Projector {
                 return;
             }
             Event::TaskStarted { turn_id: Some(turn_id), model_context_window, .. } => {
-                if self.inheriting && self.is_own_turn(turn_id) {
-                    self.inheriting = false;
+                if self.is_copy && has_time(turn_id) {
+                    self.has_timed_turns = true;
+                    self.inheriting = !self.is_own_turn(turn_id);
                 }
                 if model_context_window.is_some() {
                     self.facts.model_context_window = *model_context_window;
                 }
             }
-            Event::UserMessage(_) => self.has_user_events = true,
             _ => {}
+        }
+        bare::hide_silent(self, event, changes);
+        if let Event::TaskComplete { turn_id: Some(turn_id), .. }
+        | Event::TurnAborted { turn_id: Some(turn_id), .. } = event
+        {
+            if self.foreign_turns.contains(turn_id) {
+                return;
+            }
+            self.begin_unannounced(turn_id, line_number);
         }
         if self.is_paginated() {
             paginated::event(self, event, line_number, changes);
@@ -220,9 +276,48 @@ impl Projector {
         }
     }
 
-    /// A turn that began after the fork was made: ids of version 7 sort by time.
+    /// A turn that began after the fork was made: ids of version 7 begin with their time.
     fn is_own_turn(&self, turn_id: &str) -> bool {
-        self.facts.thread_id.as_deref().is_some_and(|thread_id| turn_id >= thread_id)
+        self.facts.thread_id.as_deref().is_some_and(|thread_id| turn_id.get(..13) >= thread_id.get(..13))
+    }
+
+    /// A turn that ends without having been announced, as a review's, is a turn of its own; it does not end the open
+    /// one. Where the open one has no id of its own, it may be that one.
+    fn begin_unannounced(&mut self, turn_id: &str, line_number: i64) {
+        let is_open_unnamed =
+            self.open.and_then(|open| self.turns.get(open)).is_some_and(|turn| !turn.explicit);
+        if is_open_unnamed || self.turns.iter().any(|turn| turn.turn_id == turn_id) {
+            return;
+        }
+        let status = "inProgress".to_owned();
+        let turn =
+            TurnState { turn_id: turn_id.to_owned(), status, explicit: true, ..self.new_turn(line_number) };
+        self.turns.push(turn);
+    }
+
+    /// A turn that begins at this line.
+    pub(super) fn new_turn(&self, line_number: i64) -> TurnState {
+        TurnState { first_line: line_number, inherited: self.inheriting, ..TurnState::default() }
+    }
+
+    /// An item that names another thread is an echo of that thread's turn, and so is the turn.
+    pub(super) fn is_foreign(
+        &mut self,
+        thread_id: Option<&str>,
+        turn_id: Option<&str>,
+        changes: &mut Vec<Change>,
+    ) -> bool {
+        let foreign = !self.inheriting && thread_id.is_some() && thread_id != self.facts.thread_id.as_deref();
+        if foreign
+            && let Some(turn_id) = turn_id
+            && let Some(at) = self.turns.iter().rposition(|turn| turn.turn_id == turn_id && turn.items == 0)
+        {
+            self.turns.remove(at);
+            self.open = None;
+            self.foreign_turns.insert(turn_id.to_owned());
+            changes.push(Change::DropTurns(vec![turn_id.to_owned()]));
+        }
+        foreign
     }
 
     fn token_count(&mut self, line: &Line<'_>, info: &TokenInfo, changes: &mut Vec<Change>) {
@@ -230,7 +325,8 @@ impl Projector {
         if info.model_context_window.is_some() {
             self.facts.model_context_window = info.model_context_window;
         }
-        let is_new = self.seen_totals.insert(key(info.total_token_usage));
+        let is_new = self.seen_totals.insert(key(info.total_token_usage))
+            && self.recorded.take() != Some(info.last_token_usage);
         if self.inheriting {
             self.facts.inherited_tokens = info.total_token_usage;
         } else if is_new {
@@ -271,6 +367,25 @@ impl Projector {
             changes.push(Change::Turn(turn.clone()));
         }
     }
+}
+
+/// Copied lines were written within less than this of each other.
+const COPY_GAP_MS: i64 = 1000;
+
+/// Whether the peer counts a line for the ids of turns that have none of their own: its parser refuses the settings of
+/// 2025, whose sandbox policy is tagged otherwise.
+fn is_counted(record: &Record<'_>) -> bool {
+    match record {
+        Record::TurnContext(context) => {
+            context.get("sandbox_policy").is_none_or(|policy| policy.get("type").is_some())
+        }
+        _ => true,
+    }
+}
+
+/// Whether an id tells when it was made (UUID version 7).
+fn has_time(id: &str) -> bool {
+    id.len() == 36 && id.as_bytes().get(14) == Some(&b'7')
 }
 
 fn key(total: Tokens) -> [i64; 5] {

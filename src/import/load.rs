@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Cursor, Seek, SeekFrom};
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
@@ -109,6 +109,10 @@ fn open(file: &Found, before: Option<&RolloutFileRow>) -> anyhow::Result<Box<dyn
     if file.is_packed() {
         return Ok(Box::new(BufReader::with_capacity(PART_BYTES, zstd::Decoder::new(plain)?)));
     }
+    if file.path.extension().is_some_and(|extension| extension == "json") {
+        let bytes = std::fs::read(&file.path)?;
+        return Ok(Box::new(Cursor::new(read::joined(&bytes).unwrap_or(bytes))));
+    }
     if let Some(before) = before.filter(|before| goes_on(before, &mut plain)) {
         plain.seek(SeekFrom::Start(before.bytes_taken as u64))?;
     } else {
@@ -121,7 +125,11 @@ fn open(file: &Found, before: Option<&RolloutFileRow>) -> anyhow::Result<Box<dyn
 fn goes_on(before: &RolloutFileRow, file: &mut File) -> bool {
     use std::io::Read;
     let Ok(data) = file.metadata() else { return false };
-    if (data.len() as i64) < before.bytes_taken || before.reducer_json.is_none() {
+    // A session of one JSON object is always read whole.
+    if before.path.ends_with(".json")
+        || (data.len() as i64) < before.bytes_taken
+        || before.reducer_json.is_none()
+    {
         return false;
     }
     let mut head = vec![0; HEAD_BYTES.min(before.bytes_taken as usize)];

@@ -22,7 +22,9 @@ pub fn to_wire(item: &Value, started_at_ms: Option<i64>, completed_at_ms: Option
             ("CommandExecution", "parsed_cmd") => insert(&mut out, "commandActions", actions_to_wire(value)),
             (_, "duration") => insert(&mut out, "durationMs", duration_to_ms(value)),
             ("FileChange", "changes") => insert(&mut out, "changes", changes_to_wire(value)),
-            (_, "source" | "status") => insert(&mut out, key, camel_word(value)),
+            (_, "source" | "status") | ("CollabAgentToolCall", "tool") => {
+                insert(&mut out, key, camel_word(value))
+            }
             ("McpToolCall" | "DynamicToolCall", "arguments" | "result") => {
                 insert(&mut out, key, value.clone())
             }
@@ -56,7 +58,9 @@ pub fn from_wire(item: &Value) -> Value {
                 insert(&mut out, "parsed_cmd", actions_from_wire(value))
             }
             (_, "durationMs") => insert(&mut out, "duration", duration_from_ms(value)),
-            (_, "source" | "status") => insert(&mut out, key, snake_word(value)),
+            (_, "source" | "status") | ("collabAgentToolCall", "tool") => {
+                insert(&mut out, key, snake_word(value))
+            }
             (_, _) if value.is_null() => {}
             _ => insert(&mut out, &snake(key), value.clone()),
         }

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -54,6 +55,8 @@ pub enum Record<'a> {
     BareMeta(Box<SessionMeta>),
     /// Mid 2025: a model item without a wrapper.
     BareItem(&'a RawValue),
+    /// May 2025: a whole session in one object ([`super::read::joined`]).
+    Session(Box<SessionMeta>, Vec<&'a RawValue>),
 }
 
 /// Metadata of a thread.
@@ -141,11 +144,17 @@ pub struct Compacted<'a> {
 #[serde(default)]
 #[expect(missing_docs, reason = "the members are those of protocol/usage.md, section 4")]
 pub struct Tokens {
+    #[serde(deserialize_with = "count")]
     pub input_tokens: i64,
+    #[serde(deserialize_with = "count")]
     pub cached_input_tokens: i64,
+    #[serde(deserialize_with = "count")]
     pub cache_write_input_tokens: i64,
+    #[serde(deserialize_with = "count")]
     pub output_tokens: i64,
+    #[serde(deserialize_with = "count")]
     pub reasoning_output_tokens: i64,
+    #[serde(deserialize_with = "count")]
     pub total_tokens: i64,
 }
 
@@ -154,8 +163,11 @@ pub struct Tokens {
 #[serde(default)]
 #[expect(missing_docs, reason = "the members are those of protocol/usage.md, section 4")]
 pub struct TokenUsageRecord {
+    #[serde(deserialize_with = "lenient")]
     pub thread_id: Option<String>,
+    #[serde(deserialize_with = "lenient")]
     pub turn_id: Option<String>,
+    #[serde(deserialize_with = "lenient")]
     pub response_id: Option<String>,
     pub usage: Tokens,
     pub thread_token_usage: Tokens,
@@ -168,23 +180,35 @@ pub struct TokenUsageRecord {
 pub enum Event {
     #[serde(alias = "turn_started")]
     TaskStarted {
+        #[serde(default, deserialize_with = "lenient")]
         turn_id: Option<String>,
+        #[serde(default, deserialize_with = "lenient")]
         root_turn_id: Option<String>,
+        #[serde(default, deserialize_with = "lenient")]
         started_at: Option<i64>,
+        #[serde(default, deserialize_with = "lenient")]
         model_context_window: Option<i64>,
     },
     #[serde(alias = "turn_complete")]
     TaskComplete {
+        #[serde(default, deserialize_with = "lenient")]
         turn_id: Option<String>,
         error: Option<Value>,
+        #[serde(default, deserialize_with = "lenient")]
         started_at: Option<i64>,
+        #[serde(default, deserialize_with = "lenient")]
         completed_at: Option<i64>,
+        #[serde(default, deserialize_with = "lenient")]
         duration_ms: Option<i64>,
     },
     TurnAborted {
+        #[serde(default, deserialize_with = "lenient")]
         turn_id: Option<String>,
+        #[serde(default, deserialize_with = "lenient")]
         started_at: Option<i64>,
+        #[serde(default, deserialize_with = "lenient")]
         completed_at: Option<i64>,
+        #[serde(default, deserialize_with = "lenient")]
         duration_ms: Option<i64>,
     },
     TokenCount {
@@ -206,10 +230,14 @@ pub enum Event {
         text: String,
     },
     ItemCompleted {
+        #[serde(default, deserialize_with = "lenient")]
         thread_id: Option<String>,
+        #[serde(default, deserialize_with = "lenient")]
         turn_id: Option<String>,
         item: Value,
+        #[serde(default, deserialize_with = "lenient")]
         started_at_ms: Option<i64>,
+        #[serde(default, deserialize_with = "lenient")]
         completed_at_ms: Option<i64>,
     },
     EnteredReviewMode(Value),
@@ -243,6 +271,7 @@ pub enum Event {
 pub struct TokenInfo {
     pub total_token_usage: Tokens,
     pub last_token_usage: Tokens,
+    #[serde(default, deserialize_with = "lenient")]
     pub model_context_window: Option<i64>,
 }
 
@@ -269,7 +298,7 @@ pub struct UserMessageEvent {
 #[derive(Deserialize)]
 struct Envelope<'a> {
     #[serde(borrow, default)]
-    timestamp: Option<Cow<'a, str>>,
+    timestamp: Option<&'a RawValue>,
     #[serde(default, deserialize_with = "lenient")]
     ordinal: Option<u64>,
     #[serde(borrow, default, rename = "type")]
@@ -280,6 +309,10 @@ struct Envelope<'a> {
     record_type: Option<Value>,
     #[serde(default)]
     id: Option<Value>,
+    #[serde(borrow, default)]
+    session: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    items: Option<&'a RawValue>,
 }
 
 /// Kinds of records that are known and tell nothing that we keep apart from the line itself.
@@ -299,19 +332,30 @@ pub fn parse(content: &[u8]) -> Parsed<'_> {
         Ok(text) => text,
         Err(error) => return Parsed::Bad(format!("invalid UTF-8 at byte {}", error.valid_up_to() + 1)),
     };
+    if !text.starts_with('{') {
+        return Parsed::Bad("not a JSON object".to_owned());
+    }
     match serde_json::from_str::<Envelope<'_>>(text) {
         Ok(envelope) => from_envelope(text, envelope),
-        Err(error) => Parsed::Bad(without_line(&error)),
+        // A wrapper of unknown shape is kept as unknown; only what is no JSON is a fault of the file.
+        Err(error) => match serde_json::from_str::<IgnoredAny>(text) {
+            Ok(_) => Parsed::Line(Box::new(Line { timestamp: None, ordinal: None, record: Record::Unknown })),
+            Err(_) => Parsed::Bad(without_line(&error)),
+        },
     }
 }
 
 fn from_envelope<'a>(text: &'a str, envelope: Envelope<'a>) -> Parsed<'a> {
-    let Envelope { timestamp, ordinal, kind, payload, record_type, id } = envelope;
+    let Envelope { timestamp, ordinal, kind, payload, record_type, id, session, items } = envelope;
+    let timestamp = timestamp.and_then(text_of);
     let line = |timestamp, record| Parsed::Line(Box::new(Line { timestamp, ordinal, record }));
     match (kind.as_deref(), payload) {
         (Some(kind), Some(payload)) => match record(kind, payload) {
             Ok(record) => line(timestamp, record),
-            Err(error) => Parsed::Bad(format!("{kind}: {}", without_line(&error))),
+            Err(error) => {
+                tracing::debug!(%error, kind, "a record has another shape than is known");
+                line(timestamp, Record::Unknown)
+            }
         },
         // Mid 2025: items without a wrapper.
         (Some(_), None) => match serde_json::from_str(text) {
@@ -319,16 +363,42 @@ fn from_envelope<'a>(text: &'a str, envelope: Envelope<'a>) -> Parsed<'a> {
             _ => line(timestamp, Record::Unknown),
         },
         (None, _) if record_type.is_some() => line(timestamp, Record::Other),
+        (None, _) if session.is_some() => match whole_session(session, items) {
+            Ok(session) => line(None, session),
+            Err(_) => line(None, Record::Unknown),
+        },
         (None, _) if id.is_some() && timestamp.is_some() => match serde_json::from_str(text) {
-            Ok(meta) => line(timestamp, Record::BareMeta(Box::new(meta))),
-            Err(error) => Parsed::Bad(without_line(&error)),
+            // Its time is the thread's, not the line's.
+            Ok(meta) => line(None, Record::BareMeta(Box::new(meta))),
+            Err(_) => line(None, Record::Unknown),
         },
         (None, _) => line(timestamp, Record::Unknown),
     }
 }
 
+/// A JSON text's value, borrowed where nothing in it is escaped.
+fn text_of(json: &RawValue) -> Option<Cow<'_, str>> {
+    let inner = json.get().strip_prefix('"')?.strip_suffix('"')?;
+    match inner.contains('\\') {
+        true => serde_json::from_str(json.get()).ok().map(Cow::Owned),
+        false => Some(Cow::Borrowed(inner)),
+    }
+}
+
+fn whole_session<'a>(
+    session: Option<&'a RawValue>,
+    items: Option<&'a RawValue>,
+) -> Result<Record<'a>, serde_json::Error> {
+    let meta = serde_json::from_str(session.map_or("{}", RawValue::get))?;
+    let items = serde_json::from_str(items.map_or("[]", RawValue::get))?;
+    Ok(Record::Session(Box::new(meta), items))
+}
+
 fn record<'a>(kind: &str, payload: &'a RawValue) -> Result<Record<'a>, serde_json::Error> {
     let text = payload.get();
+    if !text.starts_with('{') {
+        return Ok(Record::Unknown);
+    }
     Ok(match kind {
         "session_meta" => Record::SessionMeta(Box::new(serde_json::from_str(text)?)),
         "response_item" => Record::ResponseItem(payload),
@@ -353,13 +423,18 @@ fn without_line(error: &serde_json::Error) -> String {
     }
 }
 
+/// A count; one of another type is as good as 0.
+fn count<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
+    Ok(lenient(from)?.unwrap_or(0))
+}
+
 /// A member of another type than expected is as good as absent.
 fn lenient<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Either<T> {
         Fits(T),
-        Other(serde::de::IgnoredAny),
+        Other(IgnoredAny),
     }
     Ok(match Either::deserialize(from)? {
         Either::Fits(value) => Some(value),

@@ -41,6 +41,25 @@ pub fn content(line: &[u8]) -> &[u8] {
     &line[start..]
 }
 
+/// The bytes of a file of May 2025, which is one JSON object over many lines, as one line of the same length and
+/// value: line ends between its members become spaces. What follows the object is left as it is. `None` for other
+/// files.
+pub fn joined(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<Session>();
+    values.next()?.ok()?;
+    let end = values.byte_offset();
+    let mut joined = bytes.to_vec();
+    // A text cannot hold a bare line end, so these stand between members.
+    joined[..end].iter_mut().filter(|byte| matches!(**byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
+    Some(joined)
+}
+
+#[derive(serde::Deserialize)]
+struct Session {
+    #[serde(rename = "session")]
+    _session: serde::de::IgnoredAny,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
