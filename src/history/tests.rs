@@ -1,14 +1,17 @@
 //! The recorded files of `fixtures/rollouts`, each with what must come out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use proptest::collection::vec;
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::facts::{Facts, source_to_wire};
 use super::{Change, Projector, TurnState};
 use crate::rollout::line::{Parsed, Tokens, parse};
+use crate::rollout::write::{Form, LineWriter};
 use crate::rollout::{name, read};
 
 /// What the changes of some lines come to, as a store keeps it.
@@ -246,4 +249,118 @@ fn every_single_file_gives_the_turns_that_clients_know() {
         }
     }
     assert!(told.is_empty(), "\n{}", told.join("\n"));
+}
+
+/// Every whole line of the fixtures.
+fn all_lines() -> Vec<Vec<u8>> {
+    let mut lines = Vec::new();
+    for entry in ignore::Walk::new(fixtures()) {
+        let entry = entry.unwrap();
+        if entry.path().extension().is_some_and(|extension| extension == "jsonl") {
+            let bytes = fs::read(entry.path()).unwrap();
+            lines.extend(read::lines(&bytes).map(|line| [read::content(line), b"\n"].concat()));
+        }
+    }
+    lines
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn lines_in_any_order_are_taken(picked in vec(any::<prop::sample::Index>(), 0..60)) {
+        let lines = all_lines();
+        let bytes: Vec<u8> = picked.iter().flat_map(|index| index.get(&lines).clone()).collect();
+        let stored = Stored::of(&bytes);
+        // Item ids are unique within a turn, and turn ids within a thread.
+        let ids: HashSet<&str> = stored.turns.iter().map(|(turn, _)| turn.turn_id.as_str()).collect();
+        prop_assert_eq!(ids.len(), stored.turns.len());
+    }
+
+    #[test]
+    fn damage_loses_no_line_that_it_does_not_touch(
+        at in any::<prop::sample::Index>(), byte in any::<u8>(), name in prop::sample::select(vec![
+            "g3-turn-events-2026-03", "g4-paginated", "g2-wrapped-2025-10"]),
+    ) {
+        let bytes = fs::read(fixtures().join(format!("files/{name}.jsonl"))).unwrap();
+        let mut damaged = bytes.clone();
+        let at = at.index(bytes.len());
+        damaged[at] = byte;
+        Stored::of(&damaged);
+        let whole: Vec<&[u8]> = read::lines(&bytes).collect();
+        let kept = read::lines(&damaged).filter(|line| whole.contains(line)).count();
+        prop_assert!(kept + 2 >= whole.len());
+    }
+
+    #[test]
+    fn going_on_from_the_stored_state_is_as_one_go(cut in any::<prop::sample::Index>(), name in prop::sample::select(vec![
+        "g1-bare-2025-05", "g3-turn-events-2026-03", "g4-paginated", "g2b-compact-rollback-2025-12", "meta-forked-legacy"])) {
+        let bytes = fs::read(fixtures().join(format!("files/{name}.jsonl"))).unwrap();
+        let lines: Vec<&[u8]> = read::lines(&bytes).collect();
+        let cut = cut.index(lines.len());
+        let mut projector = Projector::new();
+        let mut stored = Stored::default();
+        for (number, line) in lines.iter().enumerate() {
+            if number == cut {
+                // An import ended here.
+                let mut changes = Vec::new();
+                projector.finish(&mut changes);
+                changes.into_iter().for_each(|change| stored.apply(change));
+                projector = serde_json::from_str(&serde_json::to_string(&projector).unwrap()).unwrap();
+            }
+            let mut changes = Vec::new();
+            if let Parsed::Line(line) = parse(read::content(line)) {
+                projector.feed(&line, number as i64, &mut changes);
+            }
+            changes.into_iter().for_each(|change| stored.apply(change));
+        }
+        let mut changes = Vec::new();
+        projector.finish(&mut changes);
+        changes.into_iter().for_each(|change| stored.apply(change));
+        let whole = Stored::of(&bytes);
+        let told = |stored: &Stored| -> Vec<(String, String, Vec<Value>)> {
+            let turns = stored.turns.iter();
+            turns.map(|(turn, items)| (turn.turn_id.clone(), turn.status.clone(), items.clone())).collect()
+        };
+        prop_assert_eq!(told(&stored), told(&whole));
+        prop_assert_eq!(stored.usage, whole.usage);
+        prop_assert_eq!(projector.facts(), &whole.facts);
+    }
+}
+
+#[test]
+fn what_is_written_comes_back_as_the_same_items() {
+    let wanted = [
+        json!({"type": "userMessage", "id": "u", "clientId": "c", "content": [{"type": "text", "text": "go", "text_elements": []}],
+            "startedAtMs": 1, "completedAtMs": 1}),
+        json!({"type": "reasoning", "id": "r", "summary": ["s"], "content": [], "startedAtMs": 1, "completedAtMs": 2}),
+        json!({"type": "agentMessage", "id": "a", "text": "done", "phase": null, "moderation": null, "memoryCitation": null,
+            "delivery": null, "questions": null, "startedAtMs": 2, "completedAtMs": 3}),
+    ];
+    for form in [Form::Paginated, Form::Legacy] {
+        let mut lines = LineWriter::new(form, 0, 1_796_099_923_530);
+        lines.record(
+            "session_meta",
+            &json!({"id": "t", "timestamp": "2026-12-01T04:38:43.530Z", "history_mode": form.word()}),
+        );
+        lines.event(&json!({"type": "task_started", "turn_id": "n", "started_at": 5}));
+        wanted.iter().for_each(|item| lines.item("t", "n", item));
+        lines
+            .event(&json!({"type": "task_complete", "turn_id": "n", "completed_at": 6, "duration_ms": 1000}));
+        let stored = Stored::of(&lines.finish().0);
+        let (turn, items) = &stored.turns[0];
+        assert_eq!(
+            (stored.turns.len(), turn.status.as_str(), turn.duration_ms),
+            (1, "completed", Some(1000))
+        );
+        assert_eq!(stored.facts.preview, "go");
+        match form {
+            Form::Paginated => assert_eq!(items, &wanted),
+            // This form numbers items and has no times of theirs.
+            Form::Legacy => assert_eq!(
+                items.iter().map(|item| &item["type"]).collect::<Vec<_>>(),
+                wanted.iter().map(|item| &item["type"]).collect::<Vec<_>>()
+            ),
+        }
+    }
 }
