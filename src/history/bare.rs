@@ -159,6 +159,9 @@ fn command_output(state: &mut Projector, bare: &Value, changes: &mut Vec<Change>
         return;
     };
     let (turn_id, mut wire) = state.bare.commands.swap_remove(at);
+    if !state.turns.iter().any(|turn| turn.turn_id == turn_id) {
+        return;
+    }
     let text = bare["output"].as_str().unwrap_or_default();
     match serde_json::from_str::<Value>(text) {
         Ok(output) if output.is_object() => {

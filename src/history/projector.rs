@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::facts::Facts;
 use super::{bare, legacy, paginated};
-use crate::rollout::line::{Event, Line, Record, TokenInfo, Tokens};
+use crate::rollout::line::{Event, Line, Record, SessionMeta, TokenInfo, Tokens};
 
 /// Something to store.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,6 +123,13 @@ impl Projector {
         Projector::default()
     }
 
+    /// Before the first line of a thread that begins with lines of another: this is its own metadata.
+    pub fn of_fork(meta: &SessionMeta) -> Projector {
+        let mut projector = Projector::new();
+        projector.on_meta(meta);
+        projector
+    }
+
     /// What is known of the thread so far.
     pub fn facts(&self) -> &Facts {
         &self.facts
@@ -200,7 +207,7 @@ impl Projector {
         }
     }
 
-    fn on_meta(&mut self, meta: &crate::rollout::line::SessionMeta) {
+    fn on_meta(&mut self, meta: &SessionMeta) {
         if !self.has_meta {
             self.has_meta = true;
             self.facts.meta(meta, true);

@@ -54,7 +54,8 @@ impl Stored {
                 }
             }
             Change::Item { turn_id, item } => {
-                let (_, items) = self.turns.iter_mut().find(|(turn, _)| turn.turn_id == turn_id).unwrap();
+                let turn = self.turns.iter_mut().find(|(turn, _)| turn.turn_id == turn_id);
+                let (_, items) = turn.unwrap_or_else(|| panic!("no turn {turn_id} for {item}"));
                 match items.iter_mut().find(|known| known["id"] == item["id"]) {
                     Some(known) => *known = item,
                     None => items.push(item),

@@ -33,8 +33,10 @@ enum Job {
 struct Append {
     thread_id: String,
     path: String,
-    /// Where the bytes belong.
+    /// Where the bytes belong in the file.
     at: i64,
+    /// Where the file begins in the journal.
+    base: i64,
     bytes: Vec<u8>,
 }
 
@@ -65,7 +67,8 @@ impl Mirror {
         let _ = self.jobs.send(Job::Append(Append {
             thread_id: row.thread_id.clone(),
             path: path.clone(),
-            at,
+            at: at - row.base_bytes,
+            base: row.base_bytes,
             bytes,
         }));
     }
@@ -83,7 +86,7 @@ async fn write(store: &Store, append: Append) {
     let path = Path::new(&append.path);
     let outcome = match append_at(path, append.at as u64, &append.bytes) {
         Ok(Place::There) => Ok(()),
-        Ok(Place::Behind(length)) => catch_up(store, &append.thread_id, path, length).await,
+        Ok(Place::Behind(length)) => catch_up(store, &append.thread_id, path, append.base, length).await,
         Ok(Place::Ahead) => {
             tracing::warn!(path = %path.display(), "the rollout file has lines that are not in the database yet; it is left alone");
             Ok(())
@@ -138,10 +141,10 @@ fn open(path: &Path) -> std::io::Result<File> {
 }
 
 /// Write what a file lacks, from the journal.
-async fn catch_up(store: &Store, thread_id: &str, path: &Path, length: u64) -> anyhow::Result<()> {
+async fn catch_up(store: &Store, thread_id: &str, path: &Path, base: i64, length: u64) -> anyhow::Result<()> {
     let mut at = length;
     loop {
-        let bytes = store.journal_from_byte(thread_id, at as i64, RUNS_AT_A_TIME).await?;
+        let bytes = store.journal_from_byte(thread_id, base + at as i64, RUNS_AT_A_TIME).await?;
         if bytes.is_empty() {
             return Ok(());
         }
@@ -159,9 +162,9 @@ async fn catch_up(store: &Store, thread_id: &str, path: &Path, length: u64) -> a
 pub async fn repair(store: &Store, row: &ThreadRow) -> anyhow::Result<bool> {
     let Some(path) = row.rollout_path.as_deref().map(Path::new) else { return Ok(false) };
     let length = fs::metadata(path).map_or(0, |data| data.len());
-    if length >= row.journal_bytes as u64 {
+    if length as i64 >= row.journal_bytes - row.base_bytes {
         return Ok(false);
     }
-    catch_up(store, &row.thread_id, path, length).await?;
+    catch_up(store, &row.thread_id, path, row.base_bytes, length).await?;
     Ok(true)
 }

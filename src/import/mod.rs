@@ -5,8 +5,12 @@
 //! [`Importer`].
 
 pub mod discover;
+mod lineage;
 pub mod load;
 pub mod mirror;
+mod rows;
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -44,6 +44,8 @@ pub struct Recorder {
     /// Lines of a thread that is not stored (yet).
     memory: Vec<u8>,
     memory_lines: i64,
+    /// The last line recorded is known to have its end; that of an imported file may lack it.
+    is_ended: bool,
     next_ordinal: u64,
     /// The model context as of the last line, while it is known.
     context: Option<Vec<Arc<RawValue>>>,
@@ -149,6 +151,7 @@ impl Recorder {
             materialized: false,
             memory: Vec::new(),
             memory_lines: 0,
+            is_ended: false,
             next_ordinal: 0,
             context: Some(Vec::new()),
             total_usage,
@@ -490,13 +493,19 @@ impl Recorder {
             fill(&mut draft, self);
             let draft = self.with_memory(draft);
             let mut append = draft.append;
-            let (bytes, count) = draft.lines.finish();
+            let (mut bytes, mut count) = draft.lines.finish();
+            if !bytes.is_empty() && !self.ends_with_a_line().await? {
+                // It becomes an empty line, so that none runs into the one that was cut.
+                bytes.insert(0, b'\n');
+                count += 1;
+            }
             place_turns(&mut append, self.row.journal_lines, count);
             append.lines = Lines { bytes, count };
             let patch = append.patch.clone();
             let mirrored = append.lines.bytes.clone();
             match self.store.append(append).await {
                 Ok(appended) => {
+                    self.is_ended |= count > 0;
                     self.take_over(&appended, &patch, draft.context, count);
                     self.mirror.append(&self.row, appended.bytes.start, mirrored);
                     return Ok(appended);
@@ -508,6 +517,14 @@ impl Recorder {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    async fn ends_with_a_line(&self) -> Result<bool> {
+        if self.is_ended || !self.materialized || self.row.journal_bytes == 0 {
+            return Ok(true);
+        }
+        let last = self.row.journal_bytes - 1;
+        Ok(self.store.journal_from_byte(&self.row.thread_id, last, 1).await?.ends_with(b"\n"))
     }
 
     /// Keep in memory what cannot be stored.
@@ -704,6 +721,7 @@ impl Recorder {
         self.next_ordinal = row.journal_lines as u64;
         self.row = row;
         self.context = None;
+        self.is_ended = false;
         Ok(())
     }
 

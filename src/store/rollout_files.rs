@@ -20,9 +20,9 @@ pub struct RolloutFileRow {
     pub size: i64,
     /// Modification time, Unix nanoseconds.
     pub mtime_ns: i64,
-    /// Bytes taken into the journal.
+    /// Bytes of the file taken into the journal.
     pub bytes_taken: i64,
-    /// Lines taken into the journal.
+    /// Lines in the journal after them, those of files that this one continues included.
     pub lines_taken: i64,
     /// Hash of the first bytes taken.
     pub head_hash: Option<Vec<u8>>,
@@ -194,7 +194,7 @@ async fn put_thread(db: &mut SqliteConnection, row: &ThreadRow) -> Result<()> {
              archived_at_ms = ?14, rollout_path = ?15, forked_from_id = coalesce(forked_from_id, ?16),
              inherited_input = ?17, inherited_cached_input = ?18, inherited_cache_write_input = ?19,
              inherited_output = ?20, inherited_reasoning_output = ?21, inherited_total = ?22,
-             model_context_window = coalesce(?23, model_context_window)
+             model_context_window = coalesce(?23, model_context_window), base_bytes = ?24
          where thread_key = ?1",
         thread_key,
         row.preview,
@@ -218,7 +218,8 @@ async fn put_thread(db: &mut SqliteConnection, row: &ThreadRow) -> Result<()> {
         inherited.output,
         inherited.reasoning_output,
         inherited.total,
-        row.model_context_window
+        row.model_context_window,
+        row.base_bytes
     )
     .execute(db)
     .await?;

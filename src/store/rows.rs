@@ -80,8 +80,10 @@ pub struct ThreadRow {
     pub model_context_window: Option<i64>,
     /// Lines recorded in the journal so far; the next line's sequence number.
     pub journal_lines: i64,
-    /// Bytes recorded in the journal so far: the length of a rollout file that is in step.
+    /// Bytes recorded in the journal so far: `base_bytes` and the length of a rollout file that is in step.
     pub journal_bytes: i64,
+    /// Bytes at the beginning of the journal that stand in other files: the rollout file is what follows them.
+    pub base_bytes: i64,
     /// Sequence number of the line the model context starts with (the last compaction), else 0.
     pub context_from_line: i64,
 }

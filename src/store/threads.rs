@@ -48,6 +48,7 @@ impl FromRow<'_, SqliteRow> for ThreadRow {
             model_context_window: row.try_get("model_context_window")?,
             journal_lines: row.try_get("journal_lines")?,
             journal_bytes: row.try_get("journal_bytes")?,
+            base_bytes: row.try_get("base_bytes")?,
             context_from_line: row.try_get("context_from_line")?,
             inherited_usage: TokenCounts {
                 input: row.try_get("inherited_input")?,
@@ -183,10 +184,10 @@ pub(super) async fn insert(db: &mut SqliteConnection, row: &ThreadRow) -> Result
              rollout_path, agent_nickname, agent_role, memory_mode, project_id, section_id,
              section_entered_at_ms, section_position, inherited_input, inherited_cached_input,
              inherited_cache_write_input, inherited_output, inherited_reasoning_output,
-             inherited_total, model_context_window)
+             inherited_total, model_context_window, base_bytes)
          values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
              ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37,
-             ?38, ?39, ?40)",
+             ?38, ?39, ?40, ?41)",
         row.thread_id,
         row.session_id,
         row.forked_from_id,
@@ -226,7 +227,8 @@ pub(super) async fn insert(db: &mut SqliteConnection, row: &ThreadRow) -> Result
         inherited.output,
         inherited.reasoning_output,
         inherited.total,
-        row.model_context_window
+        row.model_context_window,
+        row.base_bytes
     )
     .execute(db)
     .await

@@ -1,0 +1,231 @@
+//! The recorded homes of `fixtures/rollouts`, taken into a store.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::discover::Found;
+use super::load::{import_file, import_home};
+use crate::clock::Clock;
+use crate::store::Store;
+use crate::store::rows::{Append, Lines, ThreadRow};
+
+struct Home {
+    directory: tempfile::TempDir,
+    store: Store,
+}
+
+impl Home {
+    async fn of(folder: &str) -> Home {
+        let directory = tempfile::tempdir().unwrap();
+        copy(&fixtures().join(folder), directory.path());
+        let store = Store::open(&directory.path().join("threadkeep.sqlite"), Clock::system()).await.unwrap();
+        Home { directory, store }
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The thread's turns, each with the types of its items, and its sums of tokens.
+    async fn told(&self, thread_id: &str) -> (Vec<(String, Vec<String>)>, i64) {
+        let mut turns = Vec::new();
+        for turn in self.store.all_turns(thread_id).await.unwrap() {
+            let items = self.store.items_of_turns(turn.place, turn.place).await.unwrap();
+            turns.push((turn.row.turn_id, items.into_iter().map(|item| item.row.kind).collect()));
+        }
+        let usage = self.store.usage_totals(thread_id).await.unwrap();
+        (turns, usage.map_or(0, |usage| usage.total))
+    }
+
+    async fn row(&self, thread_id: &str) -> ThreadRow {
+        self.store.thread(thread_id).await.unwrap().unwrap()
+    }
+
+    fn rollout(&self, thread_id: &str) -> PathBuf {
+        let found = super::discover::find(self.path());
+        let of_thread = found.into_iter().filter(|file| file.path.to_string_lossy().contains(thread_id));
+        of_thread.last().unwrap().path
+    }
+}
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/rollouts/homes")
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            fs::create_dir_all(&target).unwrap();
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_home_gives_its_threads_and_a_second_import_nothing() {
+    let expected: Value =
+        serde_json::from_slice(&fs::read(fixtures().join("expected.json")).unwrap()).unwrap();
+    let mut told = Vec::new();
+    for (folder, threads) in expected["threads"].as_object().unwrap() {
+        let home = Home::of(folder).await;
+        import_home(&home.store, home.path()).await.unwrap();
+        for (thread_id, wanted) in threads.as_object().unwrap() {
+            let Some(row) = home.store.thread(thread_id).await.unwrap() else {
+                told.push(format!("{folder}: no thread {thread_id}"));
+                continue;
+            };
+            let (turns, tokens) = home.told(thread_id).await;
+            let count = |key: &str, part: &str| wanted[key][part].as_u64().unwrap() as usize;
+            let messages =
+                turns.iter().flat_map(|(_, items)| items).filter(|kind| *kind == "userMessage").count();
+            let total = wanted["tokens"]["accumulated"]["total_tokens"].as_i64().unwrap_or(0);
+            let inherited = row.inherited_usage.total;
+            let path = row.rollout_path.unwrap();
+            for (what, got, wanted) in [
+                (
+                    "messages",
+                    json!(messages),
+                    json!(count("user_messages", "visible") + count("user_messages", "inherited")),
+                ),
+                ("tokens", json!(tokens - inherited), json!(total)),
+                ("file", json!(path.ends_with(wanted["current_file"].as_str().unwrap())), json!(true)),
+                ("archived", json!(row.archived_at_ms.is_some()), wanted["archived"].clone()),
+                (
+                    "created",
+                    json!(crate::rollout::write::rfc3339(row.created_at_ms)),
+                    wanted["created_at"].clone(),
+                ),
+            ] {
+                if got != wanted {
+                    told.push(format!("{folder} {thread_id}: {what}: got {got}, wanted {wanted}"));
+                }
+            }
+        }
+        let again = import_home(&home.store, home.path()).await.unwrap();
+        if (again.taken, again.failed) != (0, 0) {
+            told.push(format!("{folder}: the second import took {again:?}"));
+        }
+        let problems = home.store.check().await.unwrap();
+        told.extend(problems.into_iter().map(|problem| format!("{folder}: {problem}")));
+    }
+    assert!(told.is_empty(), "\n{}", told.join("\n"));
+}
+
+const REVERTED: &str = "01a0e6d0-3580-7081-8081-000000000081";
+
+#[tokio::test]
+async fn a_reverted_thread_begins_with_what_its_first_file_kept() {
+    let home = Home::of("11-reverted").await;
+    import_home(&home.store, home.path()).await.unwrap();
+    let (turns, _) = home.told(REVERTED).await;
+    let ids: Vec<&str> = turns.iter().map(|(id, _)| id.as_str()).collect();
+    assert_eq!(ids, ["01a0e6d0-35b2-7082-8082-000000000082", "01a0e6e2-8532-7085-8085-000000000085"]);
+    let row = home.row(REVERTED).await;
+    assert_eq!(row.base_bytes, 6591);
+    let own = fs::metadata(home.rollout(REVERTED)).unwrap().len() as i64;
+    assert_eq!(row.journal_bytes - row.base_bytes, own);
+    // The first file is no longer the thread's: looking at it again changes nothing.
+    let first = super::discover::find(home.path()).remove(0);
+    import_file(&home.store, &first).await.unwrap();
+    assert_eq!(home.told(REVERTED).await.0, turns);
+}
+
+#[tokio::test]
+async fn a_fork_of_the_peer_begins_with_its_source() {
+    let home = Home::of("10-paginated").await;
+    let files = fixtures().with_file_name("files");
+    let day = home.path().join("sessions/2026/12/01");
+    fs::create_dir_all(&day).unwrap();
+    let (source, fork) = ("01a22fe5-de09-7f31-8649-ab9c84e9a498", "01a22fe5-f27c-7f61-8dd1-83209be38586");
+    for (file, id) in [("g4-paginated", source), ("g4-paginated-fork", fork)] {
+        let to = day.join(format!("rollout-2026-12-01T04-38-48-{id}.jsonl"));
+        fs::copy(files.join(format!("{file}.jsonl")), to).unwrap();
+    }
+    import_home(&home.store, home.path()).await.unwrap();
+    let expected: Value = serde_json::from_slice(&fs::read(files.join("expected.json")).unwrap()).unwrap();
+    let wanted = expected["g4-paginated-fork"]["afterResume"]["turns"].as_array().unwrap();
+    let wanted: Vec<&str> = wanted.iter().map(|turn| turn["id"].as_str().unwrap()).collect();
+    let (turns, _) = home.told(fork).await;
+    assert_eq!(turns.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), wanted);
+    let row = home.row(fork).await;
+    assert_eq!(
+        (row.forked_from_id.as_deref(), row.preview.as_str()),
+        (Some(source), "first question\nwith two lines")
+    );
+    assert_eq!(home.told(source).await.0.len(), 6);
+}
+
+const PAGINATED: &str = "01a0be0b-3280-7071-8071-000000000071";
+
+fn started(turn_id: &str) -> String {
+    let payload = json!({"type": "task_started", "turn_id": turn_id});
+    format!("{}\n", json!({"timestamp": "2026-09-21T00:00:00.000Z", "type": "event_msg", "payload": payload}))
+}
+
+async fn append(home: &Home, thread_id: &str, line: &str) {
+    let lines = Lines { bytes: line.as_bytes().to_vec(), count: 1 };
+    home.store.append(Append { thread_id: thread_id.to_owned(), lines, ..Append::default() }).await.unwrap();
+}
+
+fn write_on(path: &Path, text: &str) {
+    use std::io::Write;
+    fs::OpenOptions::new().append(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
+}
+
+#[tokio::test]
+async fn lines_of_both_programs_are_taken_once() {
+    let home = Home::of("10-paginated").await;
+    import_home(&home.store, home.path()).await.unwrap();
+    let path = home.rollout(PAGINATED);
+    let before = home.told(PAGINATED).await.0.len();
+    // Lines of the peer, then of ours with their mirror, then of the peer again.
+    write_on(&path, &started("a"));
+    import_home(&home.store, home.path()).await.unwrap();
+    append(&home, PAGINATED, &started("b")).await;
+    write_on(&path, &started("b"));
+    write_on(&path, &started("c"));
+    import_home(&home.store, home.path()).await.unwrap();
+    let row = home.row(PAGINATED).await;
+    assert_eq!(row.journal_bytes as u64, fs::metadata(&path).unwrap().len());
+    let turns = home.told(PAGINATED).await.0;
+    // "b" was recorded without its turn here; the line after it tells that it was cut.
+    let new: Vec<&str> = turns[before..].iter().map(|(id, _)| id.as_str()).collect();
+    assert_eq!(new, ["a", "b", "c"]);
+    assert_eq!(home.store.check().await.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_thread_that_went_on_otherwise_here_is_left_alone() {
+    let home = Home::of("10-paginated").await;
+    import_home(&home.store, home.path()).await.unwrap();
+    let path = home.rollout(PAGINATED);
+    append(&home, PAGINATED, &started("ours")).await;
+    let row = home.row(PAGINATED).await;
+    write_on(&path, &started("theirs"));
+    write_on(&path, &started("and more of it"));
+    import_file(&home.store, &Found::one(&path).unwrap()).await.unwrap();
+    assert_eq!(home.row(PAGINATED).await.journal_bytes, row.journal_bytes);
+    let file = home.store.rollout_file(&path.display().to_string()).await.unwrap().unwrap();
+    assert_eq!(file.verdict, "conflict");
+}
+
+#[tokio::test]
+async fn a_line_that_was_taken_half_is_taken_whole_later() {
+    let home = Home::of("10-paginated").await;
+    let path = home.rollout(PAGINATED);
+    let line = started("late");
+    let (half, rest) = line.split_at(40);
+    write_on(&path, half);
+    import_home(&home.store, home.path()).await.unwrap();
+    let before = home.told(PAGINATED).await.0.len();
+    write_on(&path, rest);
+    import_home(&home.store, home.path()).await.unwrap();
+    let turns = home.told(PAGINATED).await.0;
+    assert_eq!((turns.len(), turns[before].0.as_str()), (before + 1, "late"));
+}
