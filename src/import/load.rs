@@ -330,7 +330,7 @@ impl<'a> Taking<'a> {
             }
         }
         self.took_any |= part.count > 0;
-        Ok(Some(self.to_store(part)))
+        Ok(Some(self.stored_form(part)))
     }
 
     /// Count what was read.
@@ -339,7 +339,7 @@ impl<'a> Taking<'a> {
         self.row.bytes_taken += part.own_bytes;
     }
 
-    fn to_store(&mut self, mut part: Part) -> FileImport {
+    fn stored_form(&mut self, mut part: Part) -> FileImport {
         let first_line = self.row.lines_taken;
         self.count(&part);
         self.row.size = self.file.size;

@@ -46,7 +46,7 @@ impl Home {
     fn rollout(&self, thread_id: &str) -> PathBuf {
         let found = super::discover::find(self.path());
         let of_thread = found.into_iter().filter(|file| file.path.to_string_lossy().contains(thread_id));
-        of_thread.last().unwrap().path
+        of_thread.max_by(|a, b| a.path.cmp(&b.path)).unwrap().path
     }
 }
 
