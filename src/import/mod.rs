@@ -54,13 +54,6 @@ impl Importer {
         *scanned = Some(Instant::now());
     }
 
-    /// Make sure that a thread's files are taken in, before it is read.
-    pub async fn bring_in(&self, thread_id: &str) {
-        if !matches!(self.store.thread(thread_id).await, Ok(Some(_))) {
-            self.indexed().await;
-        }
-    }
-
     /// Take in one file, wherever it lies, and tell its thread's id.
     ///
     /// # Errors

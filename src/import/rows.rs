@@ -19,7 +19,7 @@ pub(super) fn fill(append: &mut Append, changes: Vec<Change>, first_line: i64) -
                     None => turns.push(row),
                 }
             }
-            Change::Item { turn_id, item } => append.items.push(item_row(turn_id, &item)),
+            Change::Item { turn_id, item } => append.items.push(ItemRow::of_wire(turn_id, &item)),
             Change::DropTurns(ids) => {
                 turns.retain(|turn| !ids.contains(&turn.turn_id));
                 append.items.retain(|item| !ids.contains(&item.turn_id));
@@ -45,18 +45,6 @@ fn turn_row(turn: TurnState) -> TurnRow {
         first_line: turn.first_line,
         end_line: turn.end_line,
         client_user_message_id: None,
-    }
-}
-
-fn item_row(turn_id: String, item: &serde_json::Value) -> ItemRow {
-    let text = |key: &str| item[key].as_str().unwrap_or_default().to_owned();
-    ItemRow {
-        turn_id,
-        item_id: text("id"),
-        kind: text("type"),
-        json: item.to_string(),
-        started_at_ms: item["startedAtMs"].as_i64(),
-        completed_at_ms: item["completedAtMs"].as_i64(),
     }
 }
 

@@ -107,9 +107,7 @@ pub fn is_experimental(method: &str) -> bool {
 
 /// Whether [`gate`] can refuse this method at all, so that most requests need no second look at their params.
 pub fn may_be_gated(method: &str) -> bool {
-    is_experimental(method)
-        || EXPERIMENTAL_FIELDS.iter().any(|(name, _)| *name == method)
-        || method == "thread/settings/update"
+    is_experimental(method) || EXPERIMENTAL_FIELDS.iter().any(|(name, _)| *name == method)
 }
 
 /// The gate looks at values: null, false and an empty path ask for nothing, except where null has a meaning.

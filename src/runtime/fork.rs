@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::client::Request;
 use super::error::{Result, RuntimeError};
-use super::load::{overrides_of, started_response};
+use super::load::{overrides_of, refuse_archived, started_response};
 use super::notify::Notify;
 use super::recorder::{Recorder, session_meta};
 use super::settings::{Overrides, Settings};
@@ -132,12 +132,7 @@ impl Runtime {
             return self.row_of_path(path).await;
         }
         let row = self.row_of_id(&params.thread_id).await?;
-        if row.archived_at_ms.is_some() {
-            let id = &row.thread_id;
-            return Err(RuntimeError::invalid(format!(
-                "session {id} is archived. Run `codex unarchive {id}` to unarchive it first."
-            )));
-        }
+        refuse_archived(&row)?;
         Ok(row)
     }
 

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::error::{Result, RuntimeError};
+use crate::history::preview;
 use crate::protocol::input::{MediaSource, UserInput};
 
 /// The most characters that one message may have.
@@ -62,19 +63,10 @@ impl UserMessage {
                 _ => None,
             })
             .collect();
-        let text = texts.join("\n");
-        let text = crate::history::preview::of_text(&text);
-        if !text.is_empty() {
-            return text;
-        }
         let has = |wanted: fn(&UserInput) -> bool| self.content.iter().any(wanted);
-        if has(|part| matches!(part, UserInput::Image { .. } | UserInput::LocalImage { .. })) {
-            "[Image]".to_owned()
-        } else if has(|part| matches!(part, UserInput::Audio { .. } | UserInput::LocalAudio { .. })) {
-            "[Audio]".to_owned()
-        } else {
-            String::new()
-        }
+        let has_image = has(|part| matches!(part, UserInput::Image { .. } | UserInput::LocalImage { .. }));
+        let has_audio = has(|part| matches!(part, UserInput::Audio { .. } | UserInput::LocalAudio { .. }));
+        preview::of_message(&texts.join("\n"), has_image, has_audio)
     }
 }
 
@@ -112,7 +104,7 @@ pub fn to_model(content: &[UserInput], cwd: &str) -> Vec<Value> {
 /// An image file, between two texts that name it; one that cannot be read is told to the model as a text.
 fn local_image(path: &str, cwd: &str, parts: &mut Vec<Value>) {
     let full = std::path::Path::new(cwd).join(path);
-    match super::image::data_url(&full) {
+    match crate::tools::image::data_url(&full) {
         Ok(url) => {
             parts.push(json!({"type": "input_text", "text": format!("<image path=\"{path}\">")}));
             parts.push(json!({"type": "input_image", "image_url": url}));

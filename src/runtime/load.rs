@@ -18,7 +18,7 @@ use crate::config::instructions::{self, Instructions};
 use crate::config::keys::RolloutForm;
 use crate::config::{Config, ConfigError};
 use crate::history::preview;
-use crate::protocol::settings::{MultiAgentMode, SandboxPolicy};
+use crate::protocol::settings::MultiAgentMode;
 use crate::protocol::thread::{
     SortDirection, Thread, ThreadResumeParams, ThreadResumeResponse, ThreadStartParams, ThreadStartResponse,
     ThreadStatus,
@@ -124,11 +124,8 @@ impl Runtime {
             Some(path) => self.row_of_path(path).await?,
             None => self.row_of_id(&params.thread_id).await?,
         };
-        if by_id && row.archived_at_ms.is_some() {
-            let id = &row.thread_id;
-            return Err(RuntimeError::invalid(format!(
-                "session {id} is archived. Run `codex unarchive {id}` to unarchive it first."
-            )));
+        if by_id {
+            refuse_archived(&row)?;
         }
         if let Some(handle) = self.loaded(&row.thread_id) {
             return self.rejoin(&params, handle, request).await;
@@ -210,7 +207,7 @@ impl Runtime {
         if !params.exclude_turns {
             thread.turns = self.all_turns(&thread_id, &live.started_items).await?;
         }
-        let page = match &params.initial_turns_page {
+        let mut page = match &params.initial_turns_page {
             Some(page) => {
                 let view = page.items_view.map_or(ItemsView::Summary, ItemsView::from);
                 let descending = page.sort_direction.is_none_or(|direction| direction == SortDirection::Desc);
@@ -222,13 +219,10 @@ impl Runtime {
         };
         if MOBILE_CLIENTS.contains(&request.client_name().as_str()) {
             redact::turns(&mut thread.turns);
-        }
-        let page = page.map(|mut page| {
-            if MOBILE_CLIENTS.contains(&request.client_name().as_str()) {
+            if let Some(page) = &mut page {
                 redact::turns(&mut page.data);
             }
-            page
-        });
+        }
         if cold || !params.exclude_turns {
             self.replay_usage(&thread_id, request).await?;
         }
@@ -285,7 +279,7 @@ impl Runtime {
         let mut recorder =
             Recorder::new(self.store.clone(), self.clock.clone(), self.mirror.clone(), row.clone(), false);
         recorder.inject(history).await?;
-        recorder.patch(ThreadPatch::default(), &settings).await?;
+        recorder.patch(ThreadPatch::default()).await?;
         let handle = self.load(recorder.row().clone(), settings, config, recorder, false, true);
         self.resumed(params, &handle, request, true).await
     }
@@ -420,7 +414,10 @@ impl Runtime {
 
     /// The row of a thread, its files taken in first.
     pub(super) async fn find_row(&self, thread_id: &str) -> Result<Option<ThreadRow>> {
-        self.importer.bring_in(thread_id).await;
+        if let Some(row) = self.store.thread(thread_id).await? {
+            return Ok(Some(row));
+        }
+        self.importer.indexed().await;
         Ok(self.store.thread(thread_id).await?)
     }
 
@@ -471,14 +468,10 @@ pub(super) fn started_response(live: &Live) -> ThreadStartResponse {
         multi_agent_mode: MultiAgentMode::ExplicitRequestOnly,
         reasoning_effort: settings.effort.clone(),
         runtime_workspace_roots: settings.workspace_roots.iter().cloned().map(Into::into).collect(),
-        sandbox: sandbox(settings),
+        sandbox: settings.sandbox_policy.clone(),
         service_tier: settings.service_tier.clone(),
         thread: live.to_wire(),
     }
-}
-
-fn sandbox(settings: &Settings) -> SandboxPolicy {
-    settings.sandbox_policy.clone()
 }
 
 fn overrides_of_resume(params: &ThreadResumeParams) -> Overrides {
@@ -513,6 +506,17 @@ fn stored_settings(row: &ThreadRow) -> String {
     settings["effort"] = row.reasoning_effort.clone().into();
     settings["cwd"] = row.cwd.clone().into();
     settings.to_string()
+}
+
+/// A thread that is archived is loaded or forked by its path only.
+pub(super) fn refuse_archived(row: &ThreadRow) -> Result<()> {
+    if row.archived_at_ms.is_none() {
+        return Ok(());
+    }
+    let id = &row.thread_id;
+    Err(RuntimeError::invalid(format!(
+        "session {id} is archived. Run `codex unarchive {id}` to unarchive it first."
+    )))
 }
 
 pub(super) fn mode_word(mode: crate::protocol::thread::ThreadHistoryMode) -> &'static str {

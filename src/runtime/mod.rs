@@ -29,7 +29,6 @@ pub mod reading;
 pub mod view;
 
 mod git;
-mod image;
 mod notify;
 
 use std::collections::HashMap;
@@ -50,7 +49,6 @@ use crate::import::mirror::Mirror;
 use crate::model::client::ModelClient;
 use crate::protocol::id::ThreadId;
 use crate::store::Store;
-use crate::store::leases::HEARTBEAT_MS;
 
 /// How long the end of the process waits for interrupted turns to be recorded.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
@@ -99,7 +97,6 @@ impl Runtime {
     pub fn start(clock: Clock, store: Store, config: ConfigSource) -> Arc<Runtime> {
         let mirror = Mirror::start(store.clone());
         let importer = Importer::start(store.clone(), config.home().path().to_owned());
-        tokio::spawn(heartbeat(store.clone()));
         Arc::new(Runtime {
             clock,
             store,
@@ -164,15 +161,13 @@ impl Runtime {
     }
 
     /// A connection is gone: its subscriptions go, its turns stay.
-    pub fn connection_closed(self: &Arc<Self>, id: client::ConnectionId) {
+    pub fn connection_closed(&self, id: client::ConnectionId) {
         self.clients.remove(id);
         let handles: Vec<ThreadHandle> = self.lock().values().cloned().collect();
-        let runtime = self.clone();
         tokio::spawn(async move {
             for handle in handles {
                 let _ = handle.ask(|reply| Command::Unsubscribe(id, reply)).await;
             }
-            drop(runtime);
         });
     }
 
@@ -206,19 +201,6 @@ impl Runtime {
         }
         self.mirror.flush().await;
         self.store.close().await;
-    }
-}
-
-/// Tell other processes that this one lives, as long as it holds leases.
-async fn heartbeat(store: Store) {
-    let mut ticks = tokio::time::interval(Duration::from_millis(HEARTBEAT_MS));
-    loop {
-        ticks.tick().await;
-        match store.heartbeat_if_held().await {
-            Ok(()) => {}
-            Err(crate::store::StoreError::Closed) => return,
-            Err(error) => tracing::warn!(%error, "the heartbeat could not be stored"),
-        }
     }
 }
 

@@ -199,16 +199,6 @@ impl Recorder {
         &self.row
     }
 
-    /// Whether the thread is in the database.
-    pub fn is_materialized(&self) -> bool {
-        self.materialized
-    }
-
-    /// Sums over the thread.
-    pub fn total_usage(&self) -> TokenCounts {
-        self.total_usage
-    }
-
     /// Number of the context window, for the model's headers.
     pub fn window_number(&self) -> u64 {
         self.window_number
@@ -241,7 +231,7 @@ impl Recorder {
         let user_item = (!message.content.is_empty()).then(|| user_item(&self.clock, &message, now_ms));
         let window = self.row.model_context_window;
         let outcome = self
-            .record(&settings, |draft, this| {
+            .record(|draft, this| {
                 draft.lines.event(&json!({
                     "type": "task_started", "turn_id": turn_id, "root_turn_id": root, "started_at": now_ms / 1000,
                     "model_context_window": window, "collaboration_mode_kind": settings.mode,
@@ -251,7 +241,7 @@ impl Recorder {
                 }
                 draft.lines.record("turn_context", &turn_context(&turn_id, &root, &settings));
                 draft.lines.event(&settings_applied(&this.row.thread_id, &settings));
-                if let Some((_, wire)) = &user_item {
+                if let Some(wire) = &user_item {
                     this.push_item(draft, &json!({"type": "message", "role": "user", "content": content}));
                     this.push_wire_item(draft, &turn_id, wire);
                 }
@@ -273,7 +263,7 @@ impl Recorder {
         outcome?;
         let turn = view::turn(&TurnRow { started_at_ms: None, ..turn }, Vec::new(), TurnItemsView::NotLoaded);
         let user_item = match user_item {
-            Some((_, wire)) => Some(started_item(&wire, now_ms)?),
+            Some(wire) => Some(started_item(&wire, now_ms)?),
             None => None,
         };
         Ok(Started { turn, started_at_ms: now_ms, user_item, settings, row: self.row.clone() })
@@ -291,8 +281,8 @@ impl Recorder {
     ) -> Result<StartedItem> {
         let now_ms = self.clock.now_ms();
         let content = input::to_model(&message.content, &settings.cwd);
-        let (_, wire) = user_item(&self.clock, message, now_ms);
-        self.record(settings, |draft, this| {
+        let wire = user_item(&self.clock, message, now_ms);
+        self.record(|draft, this| {
             this.push_item(draft, &json!({"type": "message", "role": "user", "content": content}));
             this.push_wire_item(draft, &turn.turn_id, &wire);
             draft.append.turns.push(TurnRow { client_user_message_id: None, ..turn.clone() });
@@ -306,14 +296,8 @@ impl Recorder {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn items(
-        &mut self,
-        turn_id: &str,
-        settings: &Settings,
-        model_items: &[Value],
-        wire: Option<&Value>,
-    ) -> Result<()> {
-        self.record(settings, |draft, this| {
+    pub async fn items(&mut self, turn_id: &str, model_items: &[Value], wire: Option<&Value>) -> Result<()> {
+        self.record(|draft, this| {
             if let Some(wire) = wire {
                 this.push_wire_item(draft, turn_id, wire);
             }
@@ -332,13 +316,12 @@ impl Recorder {
     pub async fn response_done(
         &mut self,
         turn_id: &str,
-        settings: &Settings,
         usage: Option<&ResponseUsage>,
         end: Option<&TurnEnd>,
     ) -> Result<TokenCounts> {
         let now_ms = self.clock.now_ms();
         let appended = self
-            .record(settings, |draft, this| {
+            .record(|draft, this| {
                 if let Some(usage) = usage {
                     this.push_usage(draft, turn_id, usage, now_ms);
                 }
@@ -347,12 +330,9 @@ impl Recorder {
                 }
             })
             .await?;
-        if usage.is_some() {
-            self.total_usage = if self.ephemeral {
-                add(self.total_usage, usage.map(|usage| usage.tokens).unwrap_or_default())
-            } else {
-                appended.total_usage
-            };
+        if let Some(usage) = usage {
+            self.total_usage =
+                if self.ephemeral { self.total_usage + usage.tokens } else { appended.total_usage };
         }
         if end.is_some() {
             self.settle();
@@ -425,8 +405,7 @@ impl Recorder {
             draft.append.patch.updated_at_ms = Some(now_ms);
         };
         if self.materialized || self.ephemeral {
-            let settings_json = self.row.settings_json.clone();
-            self.record_with(&settings_json, push).await.map(drop)
+            self.record(push).await.map(drop)
         } else {
             self.remember(push);
             Ok(())
@@ -442,7 +421,7 @@ impl Recorder {
             self.row.settings_json = settings.to_json();
             return Ok(());
         }
-        self.record(settings, |draft, this| {
+        self.record(|draft, this| {
             draft.lines.event(&settings_applied(&this.row.thread_id, settings));
             draft.append.patch = ThreadPatch {
                 settings_json: Some(settings.to_json()),
@@ -460,27 +439,14 @@ impl Recorder {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn patch(&mut self, patch: ThreadPatch, settings: &Settings) -> Result<()> {
-        self.record(settings, |draft, _| draft.append.patch = patch.clone()).await.map(drop)
+    pub async fn patch(&mut self, patch: ThreadPatch) -> Result<()> {
+        self.record(|draft, _| draft.append.patch = patch.clone()).await.map(drop)
     }
 
     // Recording ---------------------------------------------------------------------------------------------------
 
     /// Record what `fill` puts into a draft: lines, rows and context together.
-    async fn record(
-        &mut self,
-        settings: &Settings,
-        fill: impl Fn(&mut Draft, &Recorder),
-    ) -> Result<Appended> {
-        let settings_json = settings.to_json();
-        self.record_with(&settings_json, fill).await
-    }
-
-    async fn record_with(
-        &mut self,
-        settings_json: &str,
-        fill: impl Fn(&mut Draft, &Recorder),
-    ) -> Result<Appended> {
+    async fn record(&mut self, fill: impl Fn(&mut Draft, &Recorder)) -> Result<Appended> {
         if self.ephemeral {
             self.remember(fill);
             return Ok(Appended::default());
@@ -488,7 +454,7 @@ impl Recorder {
         loop {
             let mut draft = self.draft();
             if !self.materialized {
-                self.push_meta(&mut draft, settings_json);
+                self.push_meta(&mut draft);
             }
             fill(&mut draft, self);
             let draft = self.with_memory(draft);
@@ -573,10 +539,9 @@ impl Recorder {
         draft
     }
 
-    fn push_meta(&self, draft: &mut Draft, settings_json: &str) {
-        let row = ThreadRow { settings_json: settings_json.to_owned(), ..self.row.clone() };
-        draft.lines.record("session_meta", &session_meta(&row));
-        draft.append.create = Some(Box::new(row));
+    fn push_meta(&self, draft: &mut Draft) {
+        draft.lines.record("session_meta", &session_meta(&self.row));
+        draft.append.create = Some(Box::new(self.row.clone()));
     }
 
     fn push_item(&self, draft: &mut Draft, item: &Value) {
@@ -596,11 +561,11 @@ impl Recorder {
 
     fn push_wire_item(&self, draft: &mut Draft, turn_id: &str, wire: &Value) {
         draft.lines.item(&self.row.thread_id, turn_id, wire);
-        draft.append.items.push(item_row(turn_id, wire));
+        draft.append.items.push(ItemRow::of_wire(turn_id.to_owned(), wire));
     }
 
     fn push_usage(&self, draft: &mut Draft, turn_id: &str, usage: &ResponseUsage, now_ms: i64) {
-        let total = add(self.total_usage, usage.tokens);
+        let total = self.total_usage + usage.tokens;
         draft.lines.token_usage(&TokenUsageLines {
             thread_id: &self.row.thread_id,
             session_id: &self.row.session_id,
@@ -758,13 +723,11 @@ fn place_turns(append: &mut Append, first_line: i64, count: i64) {
     }
 }
 
-fn user_item(clock: &Clock, message: &UserMessage, now_ms: i64) -> (String, Value) {
-    let id = clock.new_id().to_string();
-    let wire = json!({
-        "type": "userMessage", "id": id, "clientId": message.client_id,
+fn user_item(clock: &Clock, message: &UserMessage, now_ms: i64) -> Value {
+    json!({
+        "type": "userMessage", "id": clock.new_id().to_string(), "clientId": message.client_id,
         "content": input::content_to_json(&message.content), "startedAtMs": now_ms, "completedAtMs": now_ms,
-    });
-    (id, wire)
+    })
 }
 
 fn started_item(wire: &Value, at_ms: i64) -> Result<StartedItem> {
@@ -777,18 +740,6 @@ fn started_item(wire: &Value, at_ms: i64) -> Result<StartedItem> {
 pub fn raw(item: &Value) -> Result<Box<RawValue>> {
     serde_json::value::to_raw_value(item)
         .map_err(|error| RuntimeError::Failed(format!("writing an item: {error}")))
-}
-
-fn item_row(turn_id: &str, wire: &Value) -> ItemRow {
-    let text = |key: &str| wire[key].as_str().unwrap_or_default().to_owned();
-    ItemRow {
-        turn_id: turn_id.to_owned(),
-        item_id: text("id"),
-        kind: text("type"),
-        json: wire.to_string(),
-        started_at_ms: wire["startedAtMs"].as_i64(),
-        completed_at_ms: wire["completedAtMs"].as_i64(),
-    }
 }
 
 fn id_prefix(kind: &str) -> Option<&'static str> {
@@ -884,18 +835,6 @@ fn sandbox_to_line(settings: &Settings) -> Value {
         SandboxPolicy::DangerFullAccess | SandboxPolicy::ExternalSandbox { .. } => {
             json!({"type": "danger-full-access"})
         }
-    }
-}
-
-/// Field by field.
-pub fn add(a: TokenCounts, b: TokenCounts) -> TokenCounts {
-    TokenCounts {
-        input: a.input + b.input,
-        cached_input: a.cached_input + b.cached_input,
-        cache_write_input: a.cache_write_input + b.cache_write_input,
-        output: a.output + b.output,
-        reasoning_output: a.reasoning_output + b.reasoning_output,
-        total: a.total + b.total,
     }
 }
 

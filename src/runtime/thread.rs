@@ -171,6 +171,14 @@ impl ThreadHandle {
         look(&lock(&self.live))
     }
 
+    /// Subscribe the client that asks, its reply's place fixed before what follows.
+    ///
+    /// # Errors
+    /// The thread is unloaded meanwhile.
+    pub async fn ask_subscribe(&self, request: Arc<dyn Request>) -> Result<Live> {
+        self.ask(|reply| Command::Subscribe(request, reply)).await
+    }
+
     /// Send a command and wait for its reply.
     ///
     /// # Errors
@@ -180,16 +188,6 @@ impl ThreadHandle {
         let gone = || RuntimeError::thread_not_found(&self.with_live(|live| live.row.thread_id.clone()));
         self.mailbox.send(command(reply)).map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
-    }
-}
-
-impl ThreadHandle {
-    /// Subscribe the client that asks, its reply's place fixed before what follows.
-    ///
-    /// # Errors
-    /// The thread is unloaded meanwhile.
-    pub async fn ask_subscribe(&self, request: Arc<dyn Request>) -> Result<Live> {
-        self.ask(|reply| Command::Subscribe(request, reply)).await
     }
 }
 
@@ -617,8 +615,7 @@ impl Actor {
     }
 
     async fn patch(&mut self, patch: ThreadPatch) -> Result<ThreadRow> {
-        let settings = lock(&self.live).settings.clone();
-        let outcome = self.recorder.lock().await.patch(patch, &settings).await;
+        let outcome = self.recorder.lock().await.patch(patch).await;
         self.recorded(outcome).await?;
         let mut live = lock(&self.live);
         live.materialized = !live.ephemeral;

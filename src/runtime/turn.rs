@@ -14,7 +14,7 @@ use super::client::Event;
 use super::input::UserMessage;
 use super::notify::Notify;
 use super::prompt;
-use super::recorder::{Recorder, ResponseUsage, TurnEnd, add};
+use super::recorder::{Recorder, ResponseUsage, TurnEnd};
 use super::response::{Outcome, Response};
 use super::settings::Settings;
 use super::steering::Steering;
@@ -182,10 +182,11 @@ impl RunningTurn {
     async fn one_response(&mut self) -> Result<Outcome, TurnError> {
         let request = self.request().await?;
         let model = self.context.runtime.model.clone();
-        let key = self.context.runtime.config.home().api_key();
+        let key =
+            self.context.provider.requires_openai_auth.then(|| self.context.runtime.config.home().api_key());
         let cancel = self.context.cancel.clone();
         let started = tokio::select! {
-            started = model.start(&self.context.provider, key, &request) => started,
+            started = model.start(&self.context.provider, key.flatten(), &request) => started,
             () = cancel.cancelled() => return Ok(Outcome::Interrupted),
         };
         match started {
@@ -227,7 +228,7 @@ impl RunningTurn {
     async fn response_done(&mut self, response: super::response::Whole) -> Result<Asked, TurnError> {
         let super::response::Whole { response_id, usage, end_turn, calls } = response;
         let tokens = usage.unwrap_or_default();
-        self.tokens = add(self.tokens, tokens);
+        self.tokens += tokens;
         let window = self.window();
         let recorded = usage.map(|tokens| ResponseUsage {
             response_id: if response_id.is_empty() {
@@ -267,7 +268,7 @@ impl RunningTurn {
     ) -> Result<TokenCounts, TurnError> {
         let context = &self.context;
         let mut recorder = context.recorder.lock().await;
-        recorder.response_done(&context.turn.id, &context.settings, usage, end).await.map_err(internal)
+        recorder.response_done(&context.turn.id, usage, end).await.map_err(internal)
     }
 
     fn usage_event(&self, total: TokenCounts, last: TokenCounts) -> Event {
@@ -318,7 +319,7 @@ impl RunningTurn {
     ) -> Result<(), TurnError> {
         let context = &self.context;
         let mut recorder = context.recorder.lock().await;
-        recorder.items(&context.turn.id, &context.settings, model_items, wire).await.map_err(internal)
+        recorder.items(&context.turn.id, model_items, wire).await.map_err(internal)
     }
 
     async fn request(&self) -> Result<Request, TurnError> {

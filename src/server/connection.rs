@@ -141,7 +141,7 @@ impl Connection {
             });
             requests.fetch_sub(1, Ordering::Relaxed);
             served.answer(match reply {
-                Ok(result) => head.result(&result),
+                Ok(response) => head.answer(&response),
                 Err(error) => head.error(&error),
             });
             if served.client.outbox.is_closed() {
@@ -169,7 +169,7 @@ fn is_request_id(id: &RawValue) -> bool {
     id.get().starts_with('"') || id.get().parse::<i64>().is_ok()
 }
 
-/// Call the method, as jsonrpsee's own server does, and give what it answers.
+/// Call the method, as jsonrpsee's own server does, and give its whole answer, which has a null id.
 async fn serve(
     server: Server,
     method: String,
@@ -206,33 +206,11 @@ async fn serve(
             return Err(RpcError::internal());
         }
     };
-    read_response(response.as_json())
+    Ok(response.into_json())
 }
 
-/// The router's answer with a null id → result or error.
-fn read_response(response: &RawValue) -> Result<Box<RawValue>, RpcError> {
-    #[derive(Deserialize)]
-    struct Answer<'a> {
-        #[serde(borrow, default)]
-        result: Option<&'a RawValue>,
-        #[serde(default)]
-        error: Option<Failure>,
-    }
-    #[derive(Deserialize)]
-    struct Failure {
-        code: i32,
-        message: String,
-        #[serde(default)]
-        data: Option<serde_json::Value>,
-    }
-    match serde_json::from_str::<Answer<'_>>(response.get()) {
-        Ok(Answer { error: Some(Failure { code, message, data }), .. }) => {
-            Err(RpcError { code, message, data })
-        }
-        Ok(Answer { result: Some(result), .. }) => Ok(result.to_owned()),
-        _ => Err(RpcError::internal()),
-    }
-}
+/// How every answer of the router begins, since it is called with a null id.
+const ROUTER_HEAD: &str = r#"{"jsonrpc":"2.0","id":null,"#;
 
 /// What every answer to a request begins with.
 struct Head {
@@ -247,8 +225,15 @@ impl Head {
         if self.versioned { r#"{"jsonrpc":"2.0","id":"# } else { r#"{"id":"# }
     }
 
-    fn result(&self, result: &RawValue) -> Arc<str> {
-        [self.start(), &self.id, r#","result":"#, result.get(), "}"].concat().into()
+    /// The router's answer under this head.
+    fn answer(&self, response: &RawValue) -> Arc<str> {
+        match response.get().strip_prefix(ROUTER_HEAD) {
+            Some(rest) => [self.start(), &self.id, ",", rest].concat().into(),
+            None => {
+                tracing::error!("the router's answer has another form than expected");
+                self.error(&RpcError::internal())
+            }
+        }
     }
 
     fn error(&self, error: &RpcError) -> Arc<str> {

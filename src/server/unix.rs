@@ -80,7 +80,7 @@ async fn accept(server: &Server, listener: &UnixListener) {
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                tokio::time::sleep(websocket::ACCEPT_PAUSE).await;
             }
         }
     }

@@ -25,7 +25,7 @@ const MAX_FRAME_BYTES: usize = 16 << 20;
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
 /// How long accepting pauses when the process has no descriptors left.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// How long a client that reads too slowly may take to read why it is disconnected.
 const GOODBYE_PATIENCE: Duration = Duration::from_secs(5);

@@ -1,24 +1,9 @@
-//! Is the database sound, how big is it, and a copy of it.
+//! Is the database sound, and a copy of it.
 
 use std::path::Path;
 
 use super::Store;
 use super::error::{Result, StoreError};
-
-/// How much is stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stats {
-    /// Threads, archived ones included.
-    pub threads: i64,
-    /// Turns of all threads.
-    pub turns: i64,
-    /// Items of all turns.
-    pub items: i64,
-    /// Bytes recorded, uncompressed.
-    pub journal_bytes: i64,
-    /// Size of the database file.
-    pub database_bytes: i64,
-}
 
 impl Store {
     /// What is wrong with the database; empty when it is sound.
@@ -64,29 +49,6 @@ impl Store {
             problems.push(format!("{strays} runs of the journal belong to no thread"));
         }
         Ok(problems)
-    }
-
-    /// How much is stored.
-    ///
-    /// # Errors
-    /// A failure of the database.
-    pub async fn stats(&self) -> Result<Stats> {
-        let mut reader = self.reader().await?;
-        let row = sqlx::query!(
-            r#"select (select count(*) from threads) as "threads!: i64", (select count(*) from turns) as "turns!: i64",
-                      (select count(*) from items) as "items!: i64",
-                      (select coalesce(sum(journal_bytes), 0) from threads) as "journal_bytes!: i64""#
-        )
-        .fetch_one(&mut *reader)
-        .await?;
-        let database_bytes = std::fs::metadata(&self.path).map_or(0, |data| data.len() as i64);
-        Ok(Stats {
-            threads: row.threads,
-            turns: row.turns,
-            items: row.items,
-            journal_bytes: row.journal_bytes,
-            database_bytes,
-        })
     }
 
     /// Write a copy of the database, as of one moment, to a file that must not exist yet.

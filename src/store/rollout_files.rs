@@ -96,20 +96,6 @@ impl Store {
         .await?)
     }
 
-    /// The files of a thread that have not been taken in whole.
-    ///
-    /// # Errors
-    /// A failure of the database.
-    pub async fn waiting_files_of_thread(&self, thread_id: &str) -> Result<Vec<String>> {
-        let mut reader = self.reader().await?;
-        Ok(sqlx::query_scalar!(
-            "select path from rollout_files where thread_id = ?1 and verdict = 'indexed' order by path",
-            thread_id
-        )
-        .fetch_all(&mut *reader)
-        .await?)
-    }
-
     /// All files of a thread.
     ///
     /// # Errors

@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use serde_json::Value;
+
 /// A thread's metadata and settings, as stored. `thread/list` filters and sorts by these.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ThreadRow {
@@ -146,6 +148,21 @@ pub struct ItemRow {
     pub started_at_ms: Option<i64>,
     /// When it completed.
     pub completed_at_ms: Option<i64>,
+}
+
+impl ItemRow {
+    /// The row of an item as the wire has it.
+    pub fn of_wire(turn_id: String, item: &Value) -> ItemRow {
+        let text = |key: &str| item[key].as_str().unwrap_or_default().to_owned();
+        ItemRow {
+            turn_id,
+            item_id: text("id"),
+            kind: text("type"),
+            json: item.to_string(),
+            started_at_ms: item["startedAtMs"].as_i64(),
+            completed_at_ms: item["completedAtMs"].as_i64(),
+        }
+    }
 }
 
 /// A row of the ledger: one model response's tokens.

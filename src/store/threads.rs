@@ -75,18 +75,6 @@ impl Store {
             .await?)
     }
 
-    /// Those of the named threads that are stored, in the order of their ids.
-    ///
-    /// # Errors
-    /// A failure of the database.
-    pub async fn threads_by_ids(&self, thread_ids: &[String]) -> Result<Vec<ThreadRow>> {
-        let thread_ids = serde_json::Value::from(thread_ids).to_string();
-        let mut reader = self.reader().await?;
-        let sql =
-            "select * from threads where thread_id in (select value from json_each(?1)) order by thread_id";
-        Ok(sqlx::query_as(sql).bind(thread_ids).fetch_all(&mut *reader).await?)
-    }
-
     /// The thread whose rollout file this is; the newest should there be several.
     ///
     /// # Errors
