@@ -5,6 +5,7 @@
 //! [`Importer`].
 
 pub mod discover;
+pub mod job;
 mod lineage;
 pub mod load;
 pub mod mirror;
