@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::Value;
 
+use super::environment::EnvironmentPolicy;
 use super::layers::ConfigError;
 use super::provider::{OPENAI, ProviderConfig};
 use crate::protocol::approval::{ApprovalsReviewer, AskForApproval};
@@ -41,6 +42,15 @@ pub struct Config {
     pub sandbox_mode: SandboxMode,
     /// Details of `workspace-write`.
     pub sandbox_workspace_write: WorkspaceWrite,
+    /// What commands inherit of the server's environment.
+    pub shell_environment_policy: EnvironmentPolicy,
+    /// The most output of a command that the model gets, in tokens.
+    pub tool_output_token_limit: Option<u64>,
+    /// The longest wait of a mere look at a running command.
+    #[serde(deserialize_with = "milliseconds")]
+    pub background_terminal_max_timeout: Duration,
+    /// Switches of single tools.
+    pub tools: Tools,
     /// Switches by name.
     pub features: BTreeMap<String, bool>,
     /// Stored and reported.
@@ -83,6 +93,22 @@ pub struct WorkspaceWrite {
     pub exclude_slash_tmp: bool,
 }
 
+/// `[tools]`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Tools {
+    /// The model may show a plan.
+    pub update_plan: Toggle,
+}
+
+/// `enabled = true` or not.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Toggle {
+    /// Whether it is on.
+    pub enabled: bool,
+}
+
 /// `[projects."DIR"]`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -117,6 +143,10 @@ impl Default for Config {
             approvals_reviewer: ApprovalsReviewer::User,
             sandbox_mode: SandboxMode::ReadOnly,
             sandbox_workspace_write: WorkspaceWrite::default(),
+            shell_environment_policy: EnvironmentPolicy::default(),
+            tool_output_token_limit: None,
+            background_terminal_max_timeout: Duration::from_secs(300),
+            tools: Tools::default(),
             features: BTreeMap::new(),
             personality: None,
             instructions: None,
@@ -137,7 +167,6 @@ impl Default for Config {
 pub(super) const FOREIGN_KEYS: &[&str] = &[
     "analytics",
     "apps",
-    "background_terminal_max_timeout",
     "chatgpt_base_url",
     "check_for_update_on_startup",
     "cli_auth_credentials_store",
@@ -167,11 +196,8 @@ pub(super) const FOREIGN_KEYS: &[&str] = &[
     "plugins",
     "profiles",
     "review_model",
-    "shell_environment_policy",
     "show_raw_agent_reasoning",
     "skills",
-    "tool_output_token_limit",
-    "tools",
     "tui",
     "web_search",
     "windows",
@@ -255,6 +281,10 @@ impl Config {
     pub fn feature(&self, name: &str, default: bool) -> bool {
         self.features.get(name).copied().unwrap_or(default)
     }
+}
+
+fn milliseconds<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    u64::deserialize(from).map(Duration::from_millis)
 }
 
 fn seconds<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {

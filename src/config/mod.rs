@@ -5,6 +5,7 @@
 //!
 //! **Invariant:** nothing here knows more of the rest than the wire's enums.
 
+pub mod environment;
 pub mod home;
 pub mod instructions;
 pub mod keys;

@@ -80,7 +80,8 @@ impl Runtime {
             return Err(RuntimeError::invalid("daybreakEnabled is not supported for ephemeral threads"));
         }
         let config = self.thread_config(params.cwd.as_deref(), params.config.as_ref())?;
-        let settings = Settings::new(&config, &overrides)?;
+        let mut settings = Settings::new(&config, &overrides)?;
+        settings.dynamic_tools = params.dynamic_tools.clone().unwrap_or_default();
         config.provider(&settings.model_provider).map_err(RuntimeError::configuration)?;
         let mut row = self.new_row(&settings, &config, request);
         row.thread_source = params.thread_source.as_ref().map(|source| source.to_string());
@@ -226,6 +227,7 @@ impl Runtime {
         if cold || !params.exclude_turns {
             self.replay_usage(&thread_id, request).await?;
         }
+        handle.replay_questions(request.client());
         let (turns_cursor, items_cursor) = self.newest_cursors(&thread_id).await?;
         let started = started_response(&live);
         Ok(ThreadResumeResponse {

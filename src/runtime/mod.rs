@@ -6,6 +6,8 @@
 //!
 //! **Invariant:** connections are known only as [`client::Client`]; no transport is met here.
 
+pub mod asking;
+pub mod calls;
 pub mod client;
 pub mod clients;
 pub mod error;

@@ -7,8 +7,10 @@ use serde_json::value::RawValue;
 
 use super::client::Event;
 use crate::clock::Clock;
+use crate::protocol::approval::ServerRequestResolvedNotification;
 use crate::protocol::error::{ErrorNotification, TurnError};
 use crate::protocol::item::{ItemCompletedNotification, ItemStartedNotification};
+use crate::protocol::misc::RequestId;
 use crate::protocol::settings::{ThreadSettings, ThreadSettingsUpdatedNotification};
 use crate::protocol::thread::{
     Thread, ThreadArchivedNotification, ThreadClosedNotification, ThreadDeletedNotification,
@@ -134,6 +136,15 @@ impl Notify {
                 turn_id: turn_id.to_owned(),
                 token_usage,
             },
+        )
+    }
+
+    /// `serverRequest/resolved`.
+    pub fn request_resolved(&self, id: i64) -> Event {
+        let request_id = RequestId::I64(id);
+        self.event(
+            "serverRequest/resolved",
+            &ServerRequestResolvedNotification { thread_id: self.id(), request_id },
         )
     }
 

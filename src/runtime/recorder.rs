@@ -309,19 +309,24 @@ impl Recorder {
         .map(drop)
     }
 
-    /// Record a response's tokens, and with it, if it was the last, the end of the turn. Returns the new totals.
+    /// Record the outputs of a response's calls and its tokens, and with it, if it was the last, the end of the turn.
+    /// Returns the new totals.
     ///
     /// # Errors
     /// The store failed.
     pub async fn response_done(
         &mut self,
         turn_id: &str,
+        outputs: &[Value],
         usage: Option<&ResponseUsage>,
         end: Option<&TurnEnd>,
     ) -> Result<TokenCounts> {
         let now_ms = self.clock.now_ms();
         let appended = self
             .record(|draft, this| {
+                for output in outputs {
+                    this.push_item(draft, output);
+                }
                 if let Some(usage) = usage {
                     this.push_usage(draft, turn_id, usage, now_ms);
                 }
@@ -334,7 +339,11 @@ impl Recorder {
             self.total_usage =
                 if self.ephemeral { self.total_usage + usage.tokens } else { appended.total_usage };
         }
-        if end.is_some() {
+        if let Some(end) = end {
+            if end.status == TurnStatus::Interrupted {
+                // Calls that were cut are given an output when the context is read again.
+                self.context = None;
+            }
             self.settle();
         }
         Ok(self.total_usage)

@@ -68,6 +68,9 @@ pub struct Settings {
     /// Added after the base instructions.
     #[serde(default)]
     pub developer_instructions: Option<String>,
+    /// Tools that the client of `thread/start` brings along, as it gave them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dynamic_tools: Vec<Value>,
     /// What the model was last told of these settings (see `prompt`): empty until the first turn.
     #[serde(default)]
     pub told: Vec<String>,
@@ -137,6 +140,7 @@ impl Settings {
             disabled_plugin_ids: Vec::new(),
             base_instructions: config.instructions.clone(),
             developer_instructions: config.developer_instructions.clone(),
+            dynamic_tools: Vec::new(),
             told: Vec::new(),
         };
         settings.apply(overrides, config)?;

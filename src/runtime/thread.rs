@@ -17,6 +17,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Runtime;
+use super::asking::{Asking, Question, Questions};
+use super::calls::ThreadTools;
 use super::client::{Client, ConnectionId, Event, Request};
 use super::error::{Result, RuntimeError};
 use super::input::{self, UserMessage};
@@ -30,12 +32,14 @@ use crate::config::Config;
 use crate::protocol::thread::{Thread, ThreadActiveFlag, ThreadStatus};
 use crate::protocol::turn::{Turn, TurnItemsView, TurnStatus};
 use crate::store::rows::{ThreadPatch, ThreadRow};
+use crate::tools::turn_diff::TurnDiff;
 
 /// What the rest of the process sees of a loaded thread.
 #[derive(Clone, Debug)]
 pub struct ThreadHandle {
     mailbox: mpsc::UnboundedSender<Command>,
     live: Arc<Mutex<Live>>,
+    tools: Arc<ThreadTools>,
 }
 
 /// The live part of a thread that lists and reads show. The actor writes it, anybody reads it.
@@ -113,6 +117,8 @@ pub enum Command {
     Unsubscribe(ConnectionId, Reply<bool>),
     /// `thread/settings/update`.
     UpdateSettings(Box<Overrides>, Arc<dyn Request>, Reply<()>),
+    /// Send a client that has resumed the questions that are open; its replays are in the outbox.
+    ReplayQuestions(Arc<dyn Client>),
     /// `thread/inject_items`.
     InjectItems(Vec<Value>, Reply<()>),
     /// Change members of the row, making the thread durable if it is not yet.
@@ -137,12 +143,14 @@ pub enum Unload {
 pub enum TurnReport {
     /// To every subscriber.
     Event(Event),
-    /// An item has started (with its event).
-    ItemStarted(String, Box<serde_json::value::RawValue>, Event),
+    /// An item has started (with its event, unless that was sent before).
+    ItemStarted(String, Box<serde_json::value::RawValue>, Option<Event>),
     /// An item has completed and is stored (with its event).
     ItemCompleted(String, Event),
-    /// Waiting for a client's answer, or not any more.
-    Waiting(ThreadActiveFlag, bool),
+    /// The clients are asked something.
+    Asked(Box<Question>),
+    /// A question is answered or withdrawn.
+    Settled(i64),
     /// The turn has ended and that is stored; `events` go out before the status change, `before_completed` after it.
     Ended(Box<TurnEnded>),
 }
@@ -161,6 +169,17 @@ pub struct TurnEnded {
 type Reply<T> = oneshot::Sender<Result<T>>;
 
 impl ThreadHandle {
+    /// What its tools keep.
+    pub fn tools(&self) -> &ThreadTools {
+        &self.tools
+    }
+
+    /// Send a client that has resumed the thread the questions that are open.
+    pub fn replay_questions(&self, client: Arc<dyn Client>) {
+        // An actor that has ended has no questions.
+        let _ = self.mailbox.send(Command::ReplayQuestions(client));
+    }
+
     /// A copy of the live part.
     pub fn live(&self) -> Live {
         lock(&self.live).clone()
@@ -207,7 +226,8 @@ pub struct ThreadSeed {
 pub fn spawn(runtime: Arc<Runtime>, seed: ThreadSeed) -> ThreadHandle {
     let (mailbox, inbox) = mpsc::unbounded_channel();
     let live = Arc::new(Mutex::new(seed.live));
-    let handle = ThreadHandle { mailbox: mailbox.clone(), live: live.clone() };
+    let tools = Arc::new(ThreadTools::new(runtime.clock.clone()));
+    let handle = ThreadHandle { mailbox: mailbox.clone(), live: live.clone(), tools: tools.clone() };
     let thread_id = lock(&live).row.thread_id.clone();
     let actor = Actor {
         notify: Notify::new(runtime.clock.clone(), &thread_id),
@@ -215,10 +235,12 @@ pub fn spawn(runtime: Arc<Runtime>, seed: ThreadSeed) -> ThreadHandle {
         thread_id,
         runtime,
         live,
+        tools,
         recorder: Arc::new(tokio::sync::Mutex::new(seed.recorder)),
         config: seed.config,
         instructions: seed.instructions,
         subscribers: Vec::new(),
+        questions: Questions::default(),
         running: None,
         mailbox,
         idle_since: Instant::now(),
@@ -232,11 +254,13 @@ struct Actor {
     thread_id: String,
     notify: Notify,
     live: Arc<Mutex<Live>>,
+    tools: Arc<ThreadTools>,
     /// Shared with the running turn; whoever records holds it for the time of one append.
     recorder: Arc<tokio::sync::Mutex<Recorder>>,
     config: Arc<Config>,
     instructions: Option<String>,
     subscribers: Vec<Arc<dyn Client>>,
+    questions: Questions,
     running: Option<Running>,
     mailbox: mpsc::UnboundedSender<Command>,
     unload_delay: Duration,
@@ -321,9 +345,11 @@ impl Actor {
             }
             Command::Subscribe(request, reply) => {
                 request.reserve_reply();
+                self.questions.forget_client(request.client().id());
                 self.subscribe(request.client());
                 let _ = reply.send(Ok(lock(&self.live).clone()));
             }
+            Command::ReplayQuestions(client) => self.questions.replay(&*client),
             Command::Unsubscribe(connection, reply) => {
                 let _ = reply.send(Ok(self.unsubscribe(connection)));
             }
@@ -464,6 +490,9 @@ impl Actor {
         }
         self.runtime.turns.started();
         turn::spawn(turn::TurnContext {
+            asking: Asking::new(self.runtime.clone(), self.mailbox.clone(), cancel.clone()),
+            tools: self.tools.clone(),
+            diff: tokio::sync::Mutex::new(TurnDiff::new(std::path::Path::new(&started.settings.cwd))),
             runtime: self.runtime.clone(),
             notify: self.notify.clone(),
             recorder: self.recorder.clone(),
@@ -554,14 +583,34 @@ impl Actor {
             TurnReport::Event(event) => self.tell(&event),
             TurnReport::ItemStarted(id, item, event) => {
                 lock(&self.live).started_items.push((id, item));
-                self.tell(&event);
+                if let Some(event) = event {
+                    self.tell(&event);
+                }
             }
             TurnReport::ItemCompleted(id, event) => {
                 lock(&self.live).started_items.retain(|(started, _)| *started != id);
                 self.tell(&event);
             }
-            TurnReport::Waiting(flag, on) => self.set_flag(flag, on),
+            TurnReport::Asked(question) => self.on_asked(*question),
+            TurnReport::Settled(id) => self.on_settled(id),
             TurnReport::Ended(ended) => self.on_ended(*ended),
+        }
+    }
+
+    fn on_asked(&mut self, question: Question) {
+        if let Some(flag) = question.flag {
+            self.set_flag(flag, true);
+        }
+        self.questions.asked(question, &self.subscribers);
+    }
+
+    fn on_settled(&mut self, id: i64) {
+        let Some(question) = self.questions.settled(id) else { return };
+        // A call of a client's own tool is between the two of them: nobody is told.
+        let Some(flag) = question.flag else { return };
+        self.tell(&self.notify.request_resolved(id));
+        if !self.questions.hold(flag) {
+            self.set_flag(flag, false);
         }
     }
 

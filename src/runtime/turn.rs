@@ -10,6 +10,8 @@ use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::Runtime;
+use super::asking::Asking;
+use super::calls::{self, CarriedOut, Stop, ThreadTools};
 use super::client::Event;
 use super::input::UserMessage;
 use super::notify::Notify;
@@ -27,6 +29,7 @@ use crate::model::request::{Body, Reasoning, Request};
 use crate::protocol::error::{CodexErrorInfo, TurnError, WarningNotification};
 use crate::protocol::turn::{Turn, TurnItemsView, TurnStatus};
 use crate::store::rows::{TokenCounts, TurnRow};
+use crate::tools::turn_diff::TurnDiff;
 
 /// What holds for one turn alone.
 #[derive(Clone, Debug, Default)]
@@ -53,13 +56,19 @@ pub struct TurnContext {
     pub(super) cancel: CancellationToken,
     pub(super) steering: Arc<Steering>,
     pub(super) reports: mpsc::UnboundedSender<Command>,
+    /// Asks the clients.
+    pub(super) asking: Asking,
+    /// What the thread's tools keep.
+    pub(super) tools: Arc<ThreadTools>,
+    /// What the turn's patches have changed.
+    pub(super) diff: Mutex<TurnDiff>,
 }
 
 /// Let a turn run. Its end is reported whatever happens.
 pub fn spawn(context: TurnContext) {
     tokio::spawn(async move {
         let mut running = RunningTurn {
-            context,
+            context: Arc::new(context),
             tokens: TokenCounts::default(),
             turn_state: None,
             last_message: None,
@@ -88,7 +97,7 @@ pub fn fallback_metadata_warning(notify: &Notify, model: &str) -> Option<Event> 
 }
 
 pub(super) struct RunningTurn {
-    pub(super) context: TurnContext,
+    pub(super) context: Arc<TurnContext>,
     /// Sum over the turn.
     tokens: TokenCounts,
     turn_state: Option<String>,
@@ -161,13 +170,12 @@ impl RunningTurn {
             match outcome {
                 Outcome::Interrupted => return Ok(Asked::Interrupted),
                 Outcome::Cut { calls } => {
-                    self.carry_out(&calls).await?;
-                    return Ok(Asked::Again);
+                    return Ok(self.carry_out(&calls).await?.unwrap_or(Asked::Again));
                 }
                 Outcome::Whole(response) => return self.response_done(response).await,
                 Outcome::Failed { error, calls } => {
-                    if !calls.is_empty() {
-                        self.carry_out(&calls).await?;
+                    if let Some(stopped) = self.carry_out(&calls).await? {
+                        return Ok(stopped);
                     }
                     round += 1;
                     if !self.next_round(&error, round).await? {
@@ -244,16 +252,20 @@ impl RunningTurn {
         });
         let goes_on = !calls.is_empty() || end_turn == Some(false) || !self.context.steering.close_if_empty();
         if goes_on {
-            self.carry_out(&calls).await?;
-            let total = self.record_response(recorded.as_ref(), None).await?;
+            let CarriedOut { outputs, stop } = calls::carry_out(&self.context, &calls).await;
+            let total = self.record_response(&outputs, recorded.as_ref(), None).await?;
             if recorded.is_some() {
                 self.tell(self.usage_event(total, tokens));
             }
             self.tell(self.limits_event());
-            return Ok(Asked::Again);
+            return match stop {
+                None => Ok(Asked::Again),
+                Some(Stop::Interrupted) => Ok(Asked::Interrupted),
+                Some(Stop::Failed(error)) => Err(error),
+            };
         }
         let end = self.turn_end(TurnStatus::Completed, None);
-        let total = self.record_response(recorded.as_ref(), Some(&end)).await?;
+        let total = self.record_response(&[], recorded.as_ref(), Some(&end)).await?;
         if recorded.is_some() {
             self.before_status.push(self.usage_event(total, tokens));
         }
@@ -263,12 +275,13 @@ impl RunningTurn {
 
     async fn record_response(
         &self,
+        outputs: &[Value],
         usage: Option<&ResponseUsage>,
         end: Option<&TurnEnd>,
     ) -> Result<TokenCounts, TurnError> {
         let context = &self.context;
         let mut recorder = context.recorder.lock().await;
-        recorder.response_done(&context.turn.id, usage, end).await.map_err(internal)
+        recorder.response_done(&context.turn.id, outputs, usage, end).await.map_err(internal)
     }
 
     fn usage_event(&self, total: TokenCounts, last: TokenCounts) -> Event {
@@ -289,26 +302,17 @@ impl RunningTurn {
         catalog::reported_window(&self.context.settings.model, self.context.config.model_context_window)
     }
 
-    /// Answer the calls of a response.
-    async fn carry_out(&mut self, calls: &[Value]) -> Result<(), TurnError> {
-        let mut outputs = Vec::new();
-        for call in calls {
-            let name = call["name"].as_str().unwrap_or_default();
-            let custom = call["type"] == "custom_tool_call";
-            let text = if custom {
-                format!("unsupported custom tool call: {name}")
-            } else {
-                format!("unsupported call: {name}")
-            };
-            outputs.push(json!({
-                "type": if custom { "custom_tool_call_output" } else { "function_call_output" },
-                "call_id": call["call_id"], "output": text,
-            }));
+    /// Carry out the calls of a response and record their outputs.
+    async fn carry_out(&mut self, calls: &[Value]) -> Result<Option<Asked>, TurnError> {
+        let CarriedOut { outputs, stop } = calls::carry_out(&self.context, calls).await;
+        if !outputs.is_empty() {
+            self.record_items(&outputs, None).await?;
         }
-        if outputs.is_empty() {
-            return Ok(());
+        match stop {
+            None => Ok(None),
+            Some(Stop::Interrupted) => Ok(Some(Asked::Interrupted)),
+            Some(Stop::Failed(error)) => Err(error),
         }
-        self.record_items(&outputs, None).await
     }
 
     /// Record model items of this turn, and the item that they make.
@@ -317,9 +321,7 @@ impl RunningTurn {
         model_items: &[Value],
         wire: Option<&Value>,
     ) -> Result<(), TurnError> {
-        let context = &self.context;
-        let mut recorder = context.recorder.lock().await;
-        recorder.items(&context.turn.id, model_items, wire).await.map_err(internal)
+        self.context.record_items(model_items, wire).await
     }
 
     async fn request(&self) -> Result<Request, TurnError> {
@@ -359,7 +361,7 @@ impl RunningTurn {
                 instructions,
                 stream: true,
                 input,
-                tools: Vec::new(),
+                tools: calls::offered(context),
                 tool_choice: "auto",
                 parallel_tool_calls: true,
                 reasoning: Reasoning { effort, summary },
@@ -402,6 +404,9 @@ impl RunningTurn {
             End::Interrupted => (TurnStatus::Interrupted, None),
             End::Failed(error) => (TurnStatus::Failed, Some(error)),
         };
+        if status == TurnStatus::Interrupted {
+            calls::command::end_those_of(&self.context).await;
+        }
         if status != TurnStatus::Completed {
             // A message that was accepted is kept, though nobody answers it any more.
             for message in self.context.steering.close() {
@@ -409,11 +414,14 @@ impl RunningTurn {
                     tracing::error!(error = %error.message, "a message could not be recorded");
                 }
             }
-            let recorded = self.record_response(None, Some(&self.turn_end(status, error.as_ref()))).await;
+            let recorded =
+                self.record_response(&[], None, Some(&self.turn_end(status, error.as_ref()))).await;
             if let Err(error) = recorded {
                 tracing::error!(error = %error.message, "the end of a turn could not be recorded");
             }
         }
+        let last_diff = calls::last_diff(&self.context, &*self.context.diff.lock().await);
+        self.before_status.extend(last_diff);
         let context = &self.context;
         let completed_at_ms = context.runtime.clock.now_ms();
         let shown = self.last_message.take().filter(|_| status == TurnStatus::Completed);
@@ -438,12 +446,48 @@ impl RunningTurn {
     }
 
     pub(super) fn tell(&self, event: Event) {
+        self.context.tell(event);
+    }
+
+    pub(super) fn report(&self, report: TurnReport) {
+        self.context.report(report);
+    }
+}
+
+impl TurnContext {
+    /// To every subscriber.
+    pub(super) fn tell(&self, event: Event) {
         self.report(TurnReport::Event(event));
     }
 
-    /// The actor lives until its turn has ended, and takes reports as long.
+    /// The actor lives until its turn has ended, and takes reports as long; what comes later is dropped.
     pub(super) fn report(&self, report: TurnReport) {
-        let _ = self.context.reports.send(Command::Turn(report));
+        let _ = self.reports.send(Command::Turn(report));
+    }
+
+    /// Record model items of this turn, and the item that they make.
+    pub(super) async fn record_items(
+        &self,
+        model_items: &[Value],
+        wire: Option<&Value>,
+    ) -> Result<(), TurnError> {
+        let mut recorder = self.recorder.lock().await;
+        recorder.items(&self.turn.id, model_items, wire).await.map_err(internal)
+    }
+
+    /// An item is complete: record it, with model items that belong to it, then tell.
+    pub(super) async fn item_done(
+        &self,
+        model_items: &[Value],
+        wire: Value,
+        now_ms: i64,
+    ) -> Result<(), TurnError> {
+        self.record_items(model_items, Some(&wire)).await?;
+        let id = wire["id"].as_str().unwrap_or_default().to_owned();
+        let json = super::recorder::raw(&wire).map_err(internal)?;
+        let event = self.notify.item_completed(&self.turn.id, json, now_ms);
+        self.report(TurnReport::ItemCompleted(id, event));
+        Ok(())
     }
 }
 

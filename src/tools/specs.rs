@@ -151,6 +151,26 @@ pub fn request_user_input() -> Value {
     )
 }
 
+/// Asks for more than the sandbox gives.
+pub fn request_permissions() -> Value {
+    let paths =
+        |description| json!({"type": "array", "items": {"type": "string"}, "description": description});
+    let files = object(
+        json!({"read": paths("Files and folders to read."), "write": paths("Files and folders to write.")}),
+        &[],
+    );
+    let network = object(json!({"enabled": flag("Whether commands may use the network.")}), &[]);
+    function(
+        "request_permissions",
+        "Ask the user to widen the sandbox of your commands. The answer tells what was granted, and for how long.",
+        json!({
+            "reason": text("One sentence to the user on why it is needed."),
+            "permissions": object(json!({"file_system": files, "network": network}), &[]),
+        }),
+        &["permissions"],
+    )
+}
+
 /// A function with any schema, as clients and MCP servers define them.
 pub fn function_with_schema(name: &str, description: &str, parameters: &Value) -> Value {
     json!({"type": "function", "name": name, "description": description, "strict": false, "parameters": parameters})

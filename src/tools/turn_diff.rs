@@ -31,6 +31,11 @@ impl TurnDiff {
         TurnDiff { root: root.to_owned(), files: BTreeMap::new() }
     }
 
+    /// Whether no patch was applied yet.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
     /// Takes note of changes that have been applied.
     pub fn record(&mut self, changes: &[Change]) {
         for change in changes {

@@ -335,6 +335,16 @@ impl Session {
         *self.shared.exit.borrow()
     }
 
+    /// How long it has run, or ran.
+    pub fn took(&self) -> Duration {
+        self.shared.started.elapsed()
+    }
+
+    /// Ends it at once; false when it has ended.
+    pub fn kill(&self) -> bool {
+        self.shared.orders.send(Order::Kill).is_ok()
+    }
+
     /// Waits until it has ended and all output is there.
     pub async fn ended(&self) -> Exit {
         let mut exit = self.shared.exit.clone();

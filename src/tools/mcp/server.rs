@@ -26,11 +26,8 @@ use tokio::{
 };
 
 use super::{config::ServerConfig, handler::Handler};
-use crate::tools::exec::{
-    environment::{EnvironmentPolicy, Inherit},
-    process::Process,
-    spawn,
-};
+use crate::config::environment::{EnvironmentPolicy, Inherit};
+use crate::tools::exec::{process::Process, spawn};
 
 /// How long a server may take to end by itself, and then after being told to.
 const END_TIME: Duration = Duration::from_millis(500);
