@@ -9,5 +9,6 @@ pub mod error;
 pub mod router;
 
 mod about;
+mod terminal;
 mod thread;
 mod turn;

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::connection::{self, Introduced};
 use super::error::RpcError;
-use super::{about, thread, turn};
+use super::{about, terminal, thread, turn};
 use crate::protocol::id::ThreadId;
 use crate::protocol::method;
 use crate::runtime::Runtime;
@@ -88,6 +88,9 @@ pub fn build(runtime: Arc<Runtime>) -> anyhow::Result<RpcModule<Arc<Runtime>>> {
     router.method("model/list", about::model_list)?;
     router.method("skills/list", about::skills_list)?;
     router.method("thread/archive", thread::archive)?;
+    router.method("thread/backgroundTerminals/clean", terminal::clean)?;
+    router.method("thread/backgroundTerminals/list", terminal::list)?;
+    router.method("thread/backgroundTerminals/terminate", terminal::terminate)?;
     router.method("thread/delete", thread::delete)?;
     router.method("thread/fork", thread::fork)?;
     router.method("thread/inject_items", thread::inject_items)?;
@@ -100,6 +103,7 @@ pub fn build(runtime: Arc<Runtime>) -> anyhow::Result<RpcModule<Arc<Runtime>>> {
     router.method("thread/read", thread::read)?;
     router.method("thread/resume", thread::resume)?;
     router.method("thread/settings/update", thread::settings_update)?;
+    router.method("thread/shellCommand", terminal::shell_command)?;
     router.method("thread/start", thread::start)?;
     router.method("thread/turns/list", thread::turns_list)?;
     router.method("thread/unarchive", thread::unarchive)?;

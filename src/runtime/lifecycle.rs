@@ -302,6 +302,7 @@ impl Runtime {
                 output_schema: params.output_schema.filter(|schema| !schema.is_null()),
                 service_tier: params.service_tier_for_turn,
                 root_turn_id: params.root_turn_id,
+                user_command: None,
             },
         };
         let request = request.clone();

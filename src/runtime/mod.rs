@@ -20,6 +20,7 @@ pub mod settings;
 pub mod steering;
 pub mod thread;
 pub mod turn;
+pub mod user_shell;
 
 mod redact;
 mod response;
@@ -28,6 +29,7 @@ pub mod fork;
 pub mod lifecycle;
 pub mod load;
 pub mod reading;
+pub mod terminals;
 pub mod view;
 
 mod git;

@@ -1,11 +1,12 @@
-//! Messages on their way into a running turn.
+//! Messages on their way into a running turn, and jobs that it waits for (a user's own commands).
 //!
 //! A message that was accepted is never lost: the turn closes the queue in the same moment in which it finds it
 //! empty, and from then on a message is refused, so that its sender knows to start a turn with it.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::input::UserMessage;
@@ -21,7 +22,32 @@ pub struct Steering {
 #[derive(Debug, Default)]
 struct Queue {
     messages: VecDeque<UserMessage>,
+    /// What finished jobs have for the model.
+    outputs: VecDeque<Value>,
+    /// Jobs that run.
+    jobs: usize,
     closed: bool,
+}
+
+/// A job that runs beside the turn: the turn takes no end before it is done or dropped.
+#[derive(Debug)]
+pub struct Job(Arc<Steering>);
+
+impl Job {
+    /// It is done, and this is what the model is told of it.
+    pub fn done(self, output: Value) {
+        self.0.lock().outputs.push_back(output);
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        {
+            let mut queue = self.0.lock();
+            queue.jobs = queue.jobs.saturating_sub(1);
+        }
+        self.0.arrived.notify_one();
+    }
 }
 
 impl Steering {
@@ -38,16 +64,47 @@ impl Steering {
         true
     }
 
+    /// A job begins; `None` when the turn takes no more.
+    pub fn begin_job(self: &Arc<Self>) -> Option<Job> {
+        let mut queue = self.lock();
+        if queue.closed {
+            return None;
+        }
+        queue.jobs += 1;
+        Some(Job(self.clone()))
+    }
+
     /// All messages that wait.
     pub fn take(&self) -> Vec<UserMessage> {
         self.lock().messages.drain(..).collect()
     }
 
-    /// Close the queue if it is empty. Tells whether it is closed now.
+    /// What finished jobs have for the model.
+    pub fn take_outputs(&self) -> Vec<Value> {
+        self.lock().outputs.drain(..).collect()
+    }
+
+    /// Close the queue if it is empty and no job runs. Tells whether it is closed now.
     pub fn close_if_empty(&self) -> bool {
         let mut queue = self.lock();
-        queue.closed |= queue.messages.is_empty();
+        queue.closed |= queue.messages.is_empty() && queue.outputs.is_empty() && queue.jobs == 0;
         queue.closed
+    }
+
+    /// Wait until there is news for the model, or nothing is left to wait for.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    pub async fn settled(&self) {
+        loop {
+            {
+                let queue = self.lock();
+                if !queue.messages.is_empty() || !queue.outputs.is_empty() || queue.jobs == 0 {
+                    return;
+                }
+            }
+            self.arrived.notified().await;
+        }
     }
 
     /// Close the queue and take what is left.

@@ -26,7 +26,8 @@ use super::notify::Notify;
 use super::recorder::{Recorder, TurnSeed};
 use super::settings::{Overrides, Settings};
 use super::steering::Steering;
-use super::turn::{self, TurnOptions};
+use super::turn::{self, TurnContext, TurnOptions};
+use super::user_shell::{self, UserCommand};
 use super::view;
 use crate::config::Config;
 use crate::protocol::thread::{Thread, ThreadActiveFlag, ThreadStatus};
@@ -109,6 +110,8 @@ pub enum Command {
     StartTurn(Box<Submission>, Arc<dyn Request>, Reply<Turn>),
     /// `turn/steer`: add to the running turn, which must be this one.
     Steer(String, UserMessage, Reply<String>),
+    /// `thread/shellCommand`: a turn of its own, or a part of the running one.
+    UserCommand(UserCommand, Arc<dyn Request>, Reply<()>),
     /// `turn/interrupt`: end the running turn, which must be this one.
     Interrupt(String, Arc<dyn Request>, Reply<()>),
     /// A connection wants the thread's events; the reply's place is fixed, and `then` is sent after it.
@@ -270,6 +273,7 @@ struct Actor {
 /// The running turn, seen from its thread.
 struct Running {
     turn_id: String,
+    context: Arc<TurnContext>,
     cancel: CancellationToken,
     steering: Arc<Steering>,
     /// Messages that carried a client's id: the same id again is the same message.
@@ -313,7 +317,7 @@ impl Actor {
                 tokio::select! {
                     command = inbox.recv() => command,
                     () = tokio::time::sleep_until(self.idle_since + self.unload_delay) => {
-                        self.unload_when_idle();
+                        self.unload_when_idle().await;
                         return;
                     }
                 }
@@ -324,7 +328,7 @@ impl Actor {
             if let Some(unloaded) = self.handle(command).await {
                 let Unloading { how, reply } = unloaded;
                 self.finish_running(&mut inbox).await;
-                self.leave(how == Unload::Announced);
+                self.leave(how == Unload::Announced).await;
                 let _ = reply.send(Ok(()));
                 return;
             }
@@ -339,6 +343,9 @@ impl Actor {
             }
             Command::Steer(expected, message, reply) => {
                 let _ = reply.send(self.steer(&expected, message));
+            }
+            Command::UserCommand(command, request, reply) => {
+                self.user_command(command, request, reply).await;
             }
             Command::Interrupt(turn_id, request, reply) => {
                 let _ = reply.send(self.interrupt(&turn_id, &*request));
@@ -404,6 +411,35 @@ impl Actor {
                 let _ = reply.send(Ok(prepared.started.turn.clone()));
                 self.announce_and_spawn(*prepared);
             }
+        }
+    }
+
+    async fn user_command(&mut self, command: UserCommand, request: Arc<dyn Request>, reply: Reply<()>) {
+        if let Some(running) = &mut self.running {
+            match running.steering.begin_job() {
+                Some(job) => {
+                    request.reserve_reply();
+                    let _ = reply.send(Ok(()));
+                    user_shell::join(running.context.clone(), command, job);
+                }
+                None => running.late.push(Command::UserCommand(command, request, reply)),
+            }
+            return;
+        }
+        let submission = Submission {
+            message: UserMessage::default(),
+            overrides: Overrides::default(),
+            options: TurnOptions { user_command: Some(command), ..TurnOptions::default() },
+        };
+        match self.prepare_turn(submission).await {
+            Ok(Prepared::Run(prepared)) => {
+                request.reserve_reply();
+                let _ = reply.send(Ok(()));
+                self.announce_and_spawn(*prepared);
+            }
+            // Nothing runs and the submission has no id: it is new, and starts at once.
+            Ok(Prepared::Same(_) | Prepared::Later(_)) => drop(reply.send(Ok(()))),
+            Err(error) => drop(reply.send(Err(error))),
         }
     }
 
@@ -476,20 +512,13 @@ impl Actor {
         if let Some(id) = &message.client_id {
             client_messages.insert(id.clone(), message);
         }
-        self.running = Some(Running {
-            turn_id: turn_id.clone(),
-            cancel: cancel.clone(),
-            steering: steering.clone(),
-            client_messages,
-            late: Vec::new(),
-        });
         {
             let mut live = lock(&self.live);
-            live.running_turn = Some(turn_id);
+            live.running_turn = Some(turn_id.clone());
             live.started_items.clear();
         }
         self.runtime.turns.started();
-        turn::spawn(turn::TurnContext {
+        let context = Arc::new(TurnContext {
             asking: Asking::new(self.runtime.clone(), self.mailbox.clone(), cancel.clone()),
             tools: self.tools.clone(),
             diff: tokio::sync::Mutex::new(TurnDiff::new(std::path::Path::new(&started.settings.cwd))),
@@ -502,10 +531,13 @@ impl Actor {
             options,
             turn: started.turn,
             started_at_ms: started.started_at_ms,
-            cancel,
-            steering,
+            cancel: cancel.clone(),
+            steering: steering.clone(),
             reports: self.mailbox.clone(),
         });
+        turn::spawn(context.clone());
+        self.running =
+            Some(Running { turn_id, context, cancel, steering, client_messages, late: Vec::new() });
     }
 
     /// The turn that a client's message id already stands for. The same id with other input is an error.
@@ -748,12 +780,13 @@ impl Actor {
     }
 
     /// Nobody listens and nothing runs for long enough.
-    fn unload_when_idle(&self) {
-        self.leave(true);
+    async fn unload_when_idle(&self) {
+        self.leave(true).await;
         self.runtime.clients.broadcast(&self.notify.closed());
     }
 
-    fn leave(&self, announced: bool) {
+    async fn leave(&self, announced: bool) {
+        self.tools.shutdown().await;
         self.runtime.forget(&self.thread_id);
         if announced {
             self.set_status(ThreadStatus::NotLoaded);

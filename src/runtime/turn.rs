@@ -21,6 +21,7 @@ use super::response::{Outcome, Response};
 use super::settings::Settings;
 use super::steering::Steering;
 use super::thread::{Command, TurnEnded, TurnReport};
+use super::user_shell::{self, UserCommand};
 use super::view;
 use crate::config::{Config, ProviderConfig};
 use crate::model::catalog;
@@ -40,6 +41,8 @@ pub struct TurnOptions {
     pub service_tier: Option<String>,
     /// The turn that this one belongs to.
     pub root_turn_id: Option<String>,
+    /// A user's own command: the turn is that alone, without the model.
+    pub user_command: Option<UserCommand>,
 }
 
 /// What a turn runs with.
@@ -65,10 +68,10 @@ pub struct TurnContext {
 }
 
 /// Let a turn run. Its end is reported whatever happens.
-pub fn spawn(context: TurnContext) {
+pub fn spawn(context: Arc<TurnContext>) {
     tokio::spawn(async move {
         let mut running = RunningTurn {
-            context: Arc::new(context),
+            context,
             tokens: TokenCounts::default(),
             turn_state: None,
             last_message: None,
@@ -117,6 +120,14 @@ enum End {
 
 impl RunningTurn {
     async fn run(&mut self) -> End {
+        if let Some(command) = self.context.options.user_command.clone() {
+            return self.run_user_command(&command).await;
+        }
+        self.run_model().await
+    }
+
+    /// Ask the model until it has no more calls and nobody has more to say.
+    async fn run_model(&mut self) -> End {
         loop {
             if self.context.cancel.is_cancelled() {
                 return End::Interrupted;
@@ -133,8 +144,27 @@ impl RunningTurn {
         }
     }
 
-    /// Record the messages that have joined.
+    /// The whole of a turn that is a user's own command; a message that joined it is answered by the model.
+    async fn run_user_command(&mut self, command: &UserCommand) -> End {
+        let message = match user_shell::run(&self.context, command).await {
+            Ok(message) => message,
+            Err(Stop::Interrupted) => return End::Interrupted,
+            Err(Stop::Failed(error)) => return End::Failed(error),
+        };
+        let end = self.context.steering.close_if_empty().then(|| self.turn_end(TurnStatus::Completed, None));
+        match self.record_response(std::slice::from_ref(&message), None, end.as_ref()).await {
+            Err(error) => End::Failed(error),
+            Ok(_) if end.is_some() => End::Stored,
+            Ok(_) => self.run_model().await,
+        }
+    }
+
+    /// Record the messages that have joined, and what jobs beside the turn have for the model.
     async fn take_steered(&mut self) -> Result<(), TurnError> {
+        let outputs = self.context.steering.take_outputs();
+        if !outputs.is_empty() {
+            self.record_items(&outputs, None).await?;
+        }
         for message in self.context.steering.take() {
             self.record_message(&message).await?;
         }
@@ -258,6 +288,13 @@ impl RunningTurn {
                 self.tell(self.usage_event(total, tokens));
             }
             self.tell(self.limits_event());
+            if stop.is_none() && calls.is_empty() && end_turn != Some(false) {
+                let (steering, cancel) = (&self.context.steering, &self.context.cancel);
+                tokio::select! {
+                    () = steering.settled() => {}
+                    () = cancel.cancelled() => return Ok(Asked::Interrupted),
+                }
+            }
             return match stop {
                 None => Ok(Asked::Again),
                 Some(Stop::Interrupted) => Ok(Asked::Interrupted),

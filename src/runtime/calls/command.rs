@@ -16,7 +16,7 @@ use super::super::asking::Waiting;
 use super::super::recorder::raw;
 use super::super::thread::TurnReport;
 use super::super::turn::{TurnContext, internal};
-use super::{Call, Output, Stop, judge, patch};
+use super::{Call, Output, Stop, ThreadTools, judge, patch};
 use crate::protocol::approval::{
     CommandExecutionApprovalDecision as Decision,
     CommandExecutionApprovalDecisionAcceptWithExecpolicyAmendment as Amendment, CommandExecutionApprovalKind,
@@ -414,19 +414,24 @@ async fn follow(
 
 /// End the commands that a turn started, and wait until that is recorded.
 pub(in super::super) async fn end_those_of(turn: &TurnContext) {
-    let of_turn: Vec<(i64, watch::Receiver<bool>)> = turn
-        .tools
+    end(&turn.tools, |turn_id| turn_id == turn.turn.id).await;
+}
+
+/// End the commands of these turns, and wait until that is recorded.
+pub(super) async fn end(tools: &ThreadTools, is_meant: impl Fn(&str) -> bool) {
+    let meant: Vec<(i64, watch::Receiver<bool>)> = tools
         .running()
         .iter()
-        .filter(|(_, running)| running.turn_id == turn.turn.id)
+        .filter(|(_, running)| is_meant(&running.turn_id))
         .map(|(id, running)| (*id, running.recorded.clone()))
         .collect();
-    for (id, _) in &of_turn {
-        if let Ok(session) = turn.tools.sessions.session(*id) {
+    for (id, _) in &meant {
+        if let Ok(session) = tools.sessions.session(*id) {
             session.kill();
         }
     }
-    for (_, mut recorded) in of_turn {
+    for (_, mut recorded) in meant {
+        // Its follower is gone when this fails, so that nothing more comes.
         let _ = recorded.wait_for(|recorded| *recorded).await;
     }
 }

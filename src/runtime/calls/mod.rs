@@ -187,6 +187,12 @@ impl ThreadTools {
         ThreadTools { sessions: Sessions::new(clock), running: Mutex::default(), allowed: Mutex::default() }
     }
 
+    /// End every command, and wait until that is recorded.
+    pub async fn shutdown(&self) {
+        command::end(self, |_| true).await;
+        self.sessions.shutdown().await;
+    }
+
     fn allowed(&self) -> MutexGuard<'_, Allowed> {
         self.allowed.lock().unwrap_or_else(PoisonError::into_inner)
     }

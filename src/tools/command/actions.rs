@@ -30,7 +30,7 @@ pub enum Action {
         command: String,
         /// What for.
         query: Option<String>,
-        /// Where: absolute for a path that was written.
+        /// Where, as written.
         path: Option<String>,
     },
     /// Something else.
@@ -104,19 +104,19 @@ fn action(words: &[&str], command: String, cwd: &Path) -> Option<Action> {
             let path = operands(rest, &["-g", "--glob", "-t"]).first().map(|path| path.to_string());
             Some(Action::ListFiles { command, path })
         }
-        "rg" | "grep" | "egrep" | "fgrep" | "ag" | "ack" => search(command, rest, cwd),
+        "rg" | "grep" | "egrep" | "fgrep" | "ag" | "ack" => search(command, rest),
         "git" => match rest {
-            ["grep", rest @ ..] => search(command, rest, cwd),
+            ["grep", rest @ ..] => search(command, rest),
             ["ls-files", rest @ ..] => Some(Action::ListFiles {
                 command,
                 path: operands(rest, &[]).first().map(|path| path.to_string()),
             }),
             _ => None,
         },
-        "find" => find(command, rest, cwd),
+        "find" => find(command, rest),
         "fd" => {
             let operands = operands(rest, &["-t", "-e", "-E", "-d"]);
-            let path = operands.get(1).map(|path| absolute(cwd, path).display().to_string());
+            let path = operands.get(1).map(|path| path.to_string());
             match operands.first() {
                 None => Some(Action::ListFiles { command, path: None }),
                 Some(query) => Some(Action::Search { command, query: Some(query.to_string()), path }),
@@ -132,7 +132,7 @@ fn read(command: String, file: &str, cwd: &Path) -> Option<Action> {
     Some(Action::Read { command, name, path })
 }
 
-fn search(command: String, rest: &[&str], cwd: &Path) -> Option<Action> {
+fn search(command: String, rest: &[&str]) -> Option<Action> {
     const WITH_VALUE: [&str; 13] =
         ["-A", "-B", "-C", "-m", "-g", "--glob", "-t", "-T", "--type", "-f", "--include", "--exclude", "-j"];
     let mut with_value = WITH_VALUE.to_vec();
@@ -143,11 +143,11 @@ fn search(command: String, rest: &[&str], cwd: &Path) -> Option<Action> {
         Some(at) => (*rest.get(at + 1)?, operands.as_slice()),
         None => operands.split_first().map(|(query, paths)| (*query, paths))?,
     };
-    let path = paths.first().map(|path| absolute(cwd, path).display().to_string());
+    let path = paths.first().map(|path| path.to_string());
     Some(Action::Search { command, query: Some(query.to_owned()), path })
 }
 
-fn find(command: String, rest: &[&str], cwd: &Path) -> Option<Action> {
+fn find(command: String, rest: &[&str]) -> Option<Action> {
     if rest
         .iter()
         .any(|word| matches!(*word, "-delete" | "-exec" | "-execdir" | "-ok" | "-okdir" | "-fprint" | "-fls"))
@@ -159,7 +159,7 @@ fn find(command: String, rest: &[&str], cwd: &Path) -> Option<Action> {
         rest.windows(2).find(|pair| matches!(pair[0], "-name" | "-iname" | "-path" | "-ipath" | "-regex"));
     match query {
         Some(pair) => {
-            let path = folder.map(|path| absolute(cwd, path).display().to_string());
+            let path = folder.map(|path| path.to_string());
             Some(Action::Search { command, query: Some(pair[1].to_owned()), path })
         }
         None => Some(Action::ListFiles { command, path: folder.map(|path| path.to_string()) }),
@@ -232,10 +232,10 @@ mod tests {
             let (command, query) = (command.to_owned(), Some(query.to_owned()));
             Action::Search { command, query, path: path.map(str::to_owned) }
         };
-        check("grep words a.txt", &[search("grep words a.txt", "words", Some("/w/a.txt"))]);
-        check("rg -n 'a b' src", &[search("rg -n 'a b' src", "a b", Some("/w/src"))]);
-        check("grep -e x -r .", &[search("grep -e x -r .", "x", Some("/w"))]);
-        check("find . -name '*.rs'", &[search("find . -name '*.rs'", "*.rs", Some("/w"))]);
+        check("grep words a.txt", &[search("grep words a.txt", "words", Some("a.txt"))]);
+        check("rg -n 'a b' src", &[search("rg -n 'a b' src", "a b", Some("src"))]);
+        check("grep -e x -r .", &[search("grep -e x -r .", "x", Some("."))]);
+        check("find . -name '*.rs'", &[search("find . -name '*.rs'", "*.rs", Some("."))]);
         check("rg --files | head", &[Action::ListFiles { command: "rg --files".into(), path: None }]);
     }
 

@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{
-    environment::EnvironmentPolicy,
     session::{Event, Exit, SessionError, Sessions, Spec},
     shell,
 };
 use crate::clock::Clock;
+use crate::config::environment::EnvironmentPolicy;
 
 /// Far beyond what any of these commands needs.
 const LONG: Duration = Duration::from_secs(20);

@@ -5,10 +5,10 @@ use std::{fs, os::unix::fs::symlink, path::Path};
 use tokio::sync::mpsc;
 
 use super::{Confinement, WorkspaceWrite, prepare::support};
+use crate::config::environment::EnvironmentPolicy;
 use crate::{
     clock::Clock,
     tools::exec::{
-        environment::EnvironmentPolicy,
         session::{Event, Exit, Sessions, Spec},
         shell,
     },
