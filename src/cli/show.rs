@@ -4,11 +4,12 @@ use std::io::Write;
 
 use clap::Args;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::Common;
 use super::exit::Exit;
 use crate::clock::Clock;
-use crate::import::load;
+use crate::import::job;
 
 #[derive(Debug, Args)]
 #[command(
@@ -25,7 +26,8 @@ pub(super) struct Show {
 pub(super) async fn run(common: &Common, command: Show) -> anyhow::Result<Exit> {
     let config = common.config()?;
     let store = Common::store(&config, &Clock::system()).await?;
-    load::import_home(&store, config.home().path()).await?;
+    let options = job::Options::of_home(config.home().path());
+    job::run(&store, &options, &CancellationToken::new(), |_| {}).await?;
     let Some(row) = store.thread(&command.id).await? else {
         eprintln!("Error: thread {} is not stored; `threadkeep threads` lists those that are", command.id);
         return Ok(Exit::NotFound);

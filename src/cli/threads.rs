@@ -3,11 +3,12 @@
 use std::io::Write;
 
 use clap::Args;
+use tokio_util::sync::CancellationToken;
 
 use super::Common;
 use super::exit::Exit;
 use crate::clock::Clock;
-use crate::import::load;
+use crate::import::job;
 use crate::rollout::write::rfc3339;
 use crate::store::list::{SortKey, ThreadQuery};
 
@@ -30,7 +31,8 @@ pub(super) struct Threads {
 pub(super) async fn run(common: &Common, command: Threads) -> anyhow::Result<Exit> {
     let config = common.config()?;
     let store = Common::store(&config, &Clock::system()).await?;
-    load::import_home(&store, config.home().path()).await?;
+    let options = job::Options::of_home(config.home().path());
+    job::run(&store, &options, &CancellationToken::new(), |_| {}).await?;
     let query = ThreadQuery {
         archived: command.archived,
         sort_key: SortKey::Updated,

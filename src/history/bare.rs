@@ -12,8 +12,9 @@ use super::{legacy, preview};
 use crate::rollout::item;
 use crate::rollout::line::{Event, UserMessageEvent};
 
-/// Model items that are waiting for an event, or not, to tell of them.
-const SILENT_MAX: usize = 10_000;
+/// Bytes of model items that wait for an event to tell of them. When there are more, turns are made of them without
+/// waiting, so that the reducer's state stays small.
+const SILENT_BYTES_MAX: usize = 1 << 20;
 
 /// What is kept between items.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -23,6 +24,8 @@ pub(super) struct State {
     commands: Vec<(String, Value)>,
     /// Model items of a file that has no events of messages so far, and their lines.
     silent: Vec<(i64, usize, Box<RawValue>)>,
+    /// How long they are.
+    silent_bytes: usize,
     /// The turns were made from silent items; an event of a message takes their place.
     shown: bool,
     /// An event has told of a message: model items make no turns.
@@ -60,10 +63,20 @@ pub(super) fn response_item(
     if state.bare.told || state.inheriting {
         return;
     }
+    if !state.bare.shown {
+        let bytes = state.bare.silent_bytes + item.get().len();
+        if bytes <= SILENT_BYTES_MAX {
+            state.bare.silent_bytes = bytes;
+            state.bare.silent.push((line_number, state.parsed, item.to_owned()));
+            return;
+        }
+        show_silent(state, changes);
+        // Where events have made turns already, model items make none.
+        state.bare.shown |= state.turns.is_empty();
+        state.bare.told = !state.bare.shown;
+    }
     if state.bare.shown {
         self::item(state, item, line_number, changes);
-    } else if state.bare.silent.len() < SILENT_MAX {
-        state.bare.silent.push((line_number, state.parsed, item.to_owned()));
     }
 }
 
@@ -94,7 +107,7 @@ pub(super) fn hide_silent(state: &mut Projector, event: &Event, changes: &mut Ve
     state.bare.told = true;
     state.bare.silent = Vec::new();
     if std::mem::take(&mut state.bare.shown) {
-        let dropped = std::mem::take(&mut state.turns);
+        let dropped = state.turns.split_off(0);
         (state.open, state.last_item, state.numbered) = (None, None, 0);
         state.facts.preview.clear();
         changes.push(Change::DropTurns(dropped.into_iter().map(|turn| turn.turn_id).collect()));
@@ -159,7 +172,7 @@ fn command_output(state: &mut Projector, bare: &Value, changes: &mut Vec<Change>
         return;
     };
     let (turn_id, mut wire) = state.bare.commands.swap_remove(at);
-    if !state.turns.iter().any(|turn| turn.turn_id == turn_id) {
+    if state.turns.position(&turn_id).is_none() {
         return;
     }
     let text = bare["output"].as_str().unwrap_or_default();

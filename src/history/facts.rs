@@ -33,7 +33,6 @@ pub struct Facts {
     pub git_sha: Option<String>,
     pub git_branch: Option<String>,
     pub git_origin_url: Option<String>,
-    pub base_instructions: Option<String>,
     /// The rollout that this file continues, its end as ordinal and as byte.
     pub history_base: Option<(String, Option<u64>, Option<u64>)>,
     pub preview: String,
@@ -121,12 +120,6 @@ impl Facts {
             take(&mut self.git_branch, &git.branch);
             take(&mut self.git_origin_url, &git.repository_url);
         }
-        let base = match &meta.base_instructions {
-            Some(Value::String(text)) => Some(text.clone()),
-            Some(object) => object.get("text").and_then(Value::as_str).map(str::to_owned),
-            None => None,
-        };
-        take(&mut self.base_instructions, &base);
     }
 
     /// Take over the settings of a turn.

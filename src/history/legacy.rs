@@ -225,7 +225,7 @@ pub(super) fn push(
     changes: &mut Vec<Change>,
 ) {
     let index = match turn_id {
-        Some(id) => state.turns.iter().rposition(|turn| turn.turn_id == id),
+        Some(id) => state.turns.position(id),
         None => {
             ensure_open(state, line_number, changes);
             state.open
@@ -275,7 +275,7 @@ fn close(state: &mut Projector) {
 }
 
 fn find(state: &Projector, turn_id: Option<&str>) -> Option<usize> {
-    turn_id.and_then(|id| state.turns.iter().rposition(|turn| turn.turn_id == id)).or(state.open)
+    turn_id.and_then(|id| state.turns.position(id)).or(state.open)
 }
 
 fn set_times(

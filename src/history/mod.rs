@@ -8,6 +8,7 @@
 mod bare;
 mod legacy;
 mod paginated;
+mod turns;
 
 pub mod context;
 pub mod facts;

@@ -10,7 +10,7 @@ use crate::rollout::line::Event;
 pub(super) fn event(state: &mut Projector, event: &Event, line_number: i64, changes: &mut Vec<Change>) {
     match event {
         Event::TaskStarted { turn_id: Some(turn_id), root_turn_id, started_at, .. } => {
-            if state.turns.iter().any(|turn| turn.turn_id == *turn_id) {
+            if state.turns.position(turn_id).is_some() {
                 return;
             }
             close_open(state, line_number, changes);
@@ -94,7 +94,7 @@ fn end(
     line_number: i64,
     changes: &mut Vec<Change>,
 ) {
-    let by_id = turn_id.and_then(|id| state.turns.iter().rposition(|turn| turn.turn_id == id));
+    let by_id = turn_id.and_then(|id| state.turns.position(id));
     let Some(index) = by_id.or(state.open) else { return };
     if let Some(turn) = state.turns.get_mut(index) {
         turn.status = status.to_owned();
@@ -119,7 +119,7 @@ fn completed(
     line_number: i64,
     changes: &mut Vec<Change>,
 ) {
-    let by_id = turn_id.and_then(|id| state.turns.iter().rposition(|turn| turn.turn_id == id));
+    let by_id = turn_id.and_then(|id| state.turns.position(id));
     let Some(index) = by_id.or(state.open) else { return };
     let Some(wire) = item::to_wire(recorded, times.0, times.1) else { return };
     if wire["type"] == "userMessage" {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::facts::Facts;
+use super::turns::Turns;
 use super::{bare, legacy, paginated};
 use crate::rollout::line::{Event, Line, Record, SessionMeta, TokenInfo, Tokens};
 
@@ -88,7 +89,7 @@ pub struct UsageChange {
 #[serde(default)]
 pub struct Projector {
     pub(super) facts: Facts,
-    pub(super) turns: Vec<TurnState>,
+    pub(super) turns: Turns,
     /// Index of the open turn.
     pub(super) open: Option<usize>,
     /// Items that were numbered so far, in the legacy form.
@@ -133,6 +134,11 @@ impl Projector {
     /// What is known of the thread so far.
     pub fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    /// How many turns there are now.
+    pub fn turn_count(&self) -> usize {
+        self.turns.len()
     }
 
     /// Whether any metadata was there.
@@ -293,7 +299,7 @@ impl Projector {
     fn begin_unannounced(&mut self, turn_id: &str, line_number: i64) {
         let is_open_unnamed =
             self.open.and_then(|open| self.turns.get(open)).is_some_and(|turn| !turn.explicit);
-        if is_open_unnamed || self.turns.iter().any(|turn| turn.turn_id == turn_id) {
+        if is_open_unnamed || self.turns.position(turn_id).is_some() {
             return;
         }
         let status = "inProgress".to_owned();
@@ -317,7 +323,7 @@ impl Projector {
         let foreign = !self.inheriting && thread_id.is_some() && thread_id != self.facts.thread_id.as_deref();
         if foreign
             && let Some(turn_id) = turn_id
-            && let Some(at) = self.turns.iter().rposition(|turn| turn.turn_id == turn_id && turn.items == 0)
+            && let Some(at) = self.turns.position(turn_id).filter(|at| self.turns[*at].items == 0)
         {
             self.turns.remove(at);
             self.open = None;

@@ -44,35 +44,54 @@ impl Found {
         text.strip_suffix(".zst").map_or(text.clone(), str::to_owned)
     }
 
+    /// Whether the file is one JSON object over many lines, as those of May 2025.
+    pub fn is_single_object(&self) -> bool {
+        self.path.extension().is_some_and(|extension| extension == "json")
+    }
+
     /// Whether the file is packed.
     pub fn is_packed(&self) -> bool {
         self.path.extension().is_some_and(|extension| extension == "zst")
     }
 }
 
-/// All files below a home that have the name of a rollout, in the order of their names.
-pub fn find(home: &Path) -> Vec<Found> {
+/// All files that have the name of a rollout, in the order of their names: of a home those in its two folders, of
+/// another folder all below it; a single file whatever its name.
+pub fn find(root: &Path) -> Vec<Found> {
+    let folders: Vec<PathBuf> =
+        FOLDERS.iter().map(|folder| root.join(folder)).filter(|path| path.is_dir()).collect();
+    let mut found = match (folders.is_empty(), root.is_file()) {
+        (true, true) => Found::one(root).into_iter().collect(),
+        (true, false) => below(root),
+        (false, _) => folders.iter().flat_map(|folder| below(folder)).collect(),
+    };
+    found.sort_by(|a, b| a.path.file_name().cmp(&b.path.file_name()));
+    found
+}
+
+/// Where a home keeps rollouts.
+pub const FOLDERS: [&str; 2] = ["sessions", "archived_sessions"];
+
+/// All files below a folder that have the name of a rollout.
+pub fn below(folder: &Path) -> Vec<Found> {
     let mut found = Vec::new();
-    for folder in ["sessions", "archived_sessions"] {
-        let folder = home.join(folder);
-        if !folder.is_dir() {
-            continue;
-        }
-        for entry in ignore::WalkBuilder::new(&folder).standard_filters(false).follow_links(true).build() {
-            let Ok(entry) = entry else { continue };
-            let is_rollout = entry.file_name().to_str().is_some_and(|name| name::parse(name).is_some());
-            if is_rollout && entry.file_type().is_some_and(|kind| kind.is_file()) {
-                match Found::one(entry.path()) {
-                    Ok(file) => found.push(file),
-                    Err(error) => {
-                        tracing::warn!(%error, path = %entry.path().display(), "a file cannot be looked at")
-                    }
+    for entry in ignore::WalkBuilder::new(folder).standard_filters(false).follow_links(true).build() {
+        let Ok(entry) = entry else { continue };
+        if entry.file_type().is_some_and(|kind| kind.is_file()) && is_rollout(entry.path()) {
+            match Found::one(entry.path()) {
+                Ok(file) => found.push(file),
+                Err(error) => {
+                    tracing::warn!(%error, path = %entry.path().display(), "a file cannot be looked at")
                 }
             }
         }
     }
-    found.sort_by(|a, b| a.path.file_name().cmp(&b.path.file_name()));
     found
+}
+
+/// Whether a file has the name of a rollout.
+pub fn is_rollout(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name::parse(name).is_some())
 }
 
 /// The last name of each thread in the home's index of names.

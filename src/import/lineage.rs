@@ -70,6 +70,8 @@ pub(super) struct Segment {
 /// The parts that a file's thread begins with, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Base {
+    /// The thread that the file's own metadata tells.
+    pub(super) thread_id: Option<String>,
     pub(super) segments: Vec<Segment>,
     /// The thread's own metadata, when the oldest part is another thread's.
     pub(super) forked: Option<SessionMeta>,
@@ -80,8 +82,9 @@ pub(super) struct Base {
 /// Find what a file continues. `rollouts` are those of its home, looked for when they are not given.
 pub(super) fn base_of(file: &Path, rollouts: Option<&Rollouts>) -> io::Result<Base> {
     let Some(meta) = metadata(file)? else { return Ok(Base::default()) };
+    let mut base = Base { thread_id: meta.id.clone(), ..Base::default() };
     if meta.history_base.is_none() {
-        return Ok(Base::default());
+        return Ok(base);
     }
     let looked;
     let rollouts = match rollouts {
@@ -92,7 +95,6 @@ pub(super) fn base_of(file: &Path, rollouts: Option<&Rollouts>) -> io::Result<Ba
         }
     };
     let own_id = meta.id.clone();
-    let mut base = Base::default();
     // The oldest metadata of the thread itself, and the oldest of all.
     let (mut oldest_own, mut oldest) = (meta.clone(), meta);
     while let Some(on) = oldest.history_base.clone() {
@@ -127,7 +129,8 @@ fn metadata(path: &Path) -> io::Result<Option<SessionMeta>> {
             break;
         }
         if let Parsed::Line(parsed) = parse(read::content(&line))
-            && let Record::SessionMeta(meta) = parsed.record
+            && let Record::SessionMeta(meta) | Record::BareMeta(meta) | Record::Session(meta, _) =
+                parsed.record
         {
             return Ok(Some(*meta));
         }
@@ -136,7 +139,7 @@ fn metadata(path: &Path) -> io::Result<Option<SessionMeta>> {
 }
 
 /// A file's bytes from a position on: unpacked, and a session of one object as one line.
-fn open(path: &Path, start: u64) -> io::Result<Box<dyn BufRead + Send>> {
+pub(super) fn open(path: &Path, start: u64) -> io::Result<Box<dyn BufRead + Send>> {
     let mut plain = File::open(path)?;
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("zst") => Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, zstd::Decoder::new(plain)?))),

@@ -1,290 +1,207 @@
-//! Taking files in: every line into the journal, and what is derived from it.
+//! Reading one file: every line for the journal, and what is derived from it, in parts.
 //!
-//! A file is taken in in parts, each part in a transaction of its own with the reducer's state, so that an import that
-//! is killed goes on where it was, and a file of any size needs little memory.
+//! Each part is stored in one transaction. The reducer's state is stored where the file ends, and now and then before
+//! that: an import that goes on replays the lines after that state without storing them again. So a file of any size
+//! needs little memory, and little is written that is not the file itself.
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::discover::{self, Found};
-use super::lineage::{self, Base, Rollouts, Source};
+use super::discover::Found;
+use super::job::Counts;
+use super::lineage::{Base, Source};
 use super::rows::{fill, thread_row};
 use crate::history::{Change, Projector};
-use crate::rollout::line::{Parsed, parse};
+use crate::rollout::line::{Parsed, Record, parse};
 use crate::rollout::{name, read};
-use crate::store::Store;
 use crate::store::rollout_files::{FileImport, ImportProblem, RolloutFileRow};
 use crate::store::rows::{Append, Lines, ThreadRow};
 
-/// Bytes of a part: large enough to pack well, small enough to keep the writer free for others.
-const PART_BYTES: usize = 256 << 10;
+/// Bytes of a part: large enough to pack well and to make few statements, small enough to keep the writer free for
+/// others.
+const PART_BYTES: usize = 512 << 10;
 
-/// Bytes at the beginning of a file that tell whether it was rewritten.
-const HEAD_BYTES: usize = 4096;
+/// Bytes before the metadata at most; a file with more is none of a thread.
+const HEADLESS_BYTES_MAX: usize = 16 << 20;
 
-/// Runs of the journal that are read at a time when a file is compared with it.
-const RUNS_AT_A_TIME: i64 = 64;
+/// Bytes at the beginning, and at the end of what was taken, that tell whether a file was rewritten.
+const MARK_BYTES: usize = 4096;
 
-/// What came of a look at a home.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Files looked at.
-    pub files: usize,
-    /// Files of which something was taken in.
-    pub taken: usize,
-    /// Files that could not be taken in.
-    pub failed: usize,
-}
+/// Bytes of a file after which the reducer's state is stored again, and how many times the state itself it must be.
+const STATE_EVERY_BYTES: i64 = 16 << 20;
+const STATE_SHARE: i64 = 32;
 
-/// Take in all files of a home that are new or have changed.
-///
-/// # Errors
-/// The store failed; a bad file only counts as failed.
-pub async fn import_home(store: &Store, home: &Path) -> anyhow::Result<Report> {
-    let known: HashMap<String, RolloutFileRow> =
-        store.rollout_files().await?.into_iter().map(|file| (file.path.clone(), file)).collect();
-    let home = home.to_owned();
-    let (found, names) =
-        tokio::task::spawn_blocking(move || (discover::find(&home), discover::names(&home))).await?;
-    let rollouts = Rollouts::of(&found);
-    let mut report = Report { files: found.len(), ..Report::default() };
-    for file in &found {
-        let before = known.get(&file.path.display().to_string());
-        let unchanged = before.is_some_and(|row| row.size == file.size && row.mtime_ns == file.mtime_ns);
-        if unchanged {
-            continue;
-        }
-        match import(store, file, &names, Some(&rollouts)).await {
-            Ok(taken) => report.taken += usize::from(taken),
-            Err(error) => {
-                report.failed += 1;
-                tracing::warn!(%error, path = %file.path.display(), "a rollout file could not be taken in");
-            }
-        }
-    }
-    Ok(report)
-}
-
-/// Take in one file.
-///
-/// # Errors
-/// It cannot be read, or the store failed.
-pub async fn import_file(store: &Store, file: &Found) -> anyhow::Result<bool> {
-    import(store, file, &HashMap::new(), None).await
-}
-
-async fn import(
-    store: &Store,
-    file: &Found,
-    names: &HashMap<String, String>,
-    rollouts: Option<&Rollouts>,
-) -> anyhow::Result<bool> {
-    let path = file.path.display().to_string();
-    let before = store.rollout_file(&path).await?;
-    let thread = store.thread_of_rollout(&file.plain_path()).await?.filter(|_| !file.is_packed());
-    let recorded = thread.as_ref().map(|row| row.journal_bytes - row.base_bytes);
-    // A file that mirrors a thread of ours is in step when it is as long as the journal.
-    if let Some(row) = &thread
-        && recorded.is_some_and(|recorded| file.size <= recorded)
-    {
-        note(store, in_step(file, before, row)).await?;
-        return Ok(false);
-    }
-    let base = lineage::base_of(&file.path, rollouts)?;
-    let mut import = match (thread, before) {
-        // The thread has gone on here, and then in the file.
-        (Some(row), before) if before.as_ref().map(|before| before.bytes_taken) != recorded => {
-            match Taking::after(store, file, names, base, &row).await? {
-                Some(import) => import,
-                None => {
-                    let reason = Some("the thread has gone on otherwise in the database".to_owned());
-                    let row = in_step(file, None, &row);
-                    note(store, RolloutFileRow { verdict: "conflict".to_owned(), reason, ..row }).await?;
-                    return Ok(false);
-                }
-            }
-        }
-        (_, before) => Taking::new(file, before, names, base),
-    };
-    while let Some(part) = import.next_part()? {
-        if part.start_anew
-            && let Some(thread) = &part.thread
-            && let Some(other) = newer_file(store, thread, file).await?
-        {
-            let reason = Some(format!("superseded by {other}"));
-            note(store, RolloutFileRow { reason, reducer_json: None, ..part.file }).await?;
-            return Ok(false);
-        }
-        store.import_files(vec![part]).await?;
-    }
-    Ok(import.took_any)
-}
-
-async fn note(store: &Store, file: RolloutFileRow) -> anyhow::Result<()> {
-    Ok(store.import_files(vec![FileImport { file, ..FileImport::default() }]).await?)
-}
-
-/// What is known of a file that holds nothing new.
-fn in_step(file: &Found, before: Option<RolloutFileRow>, row: &ThreadRow) -> RolloutFileRow {
-    match before.filter(|before| before.bytes_taken == file.size) {
-        Some(before) => RolloutFileRow { size: file.size, mtime_ns: file.mtime_ns, ..before },
-        None => RolloutFileRow {
-            path: file.path.display().to_string(),
-            thread_id: Some(row.thread_id.clone()),
-            size: file.size,
-            mtime_ns: file.mtime_ns,
-            bytes_taken: file.size,
-            lines_taken: row.journal_lines,
-            verdict: "imported".to_owned(),
-            ..RolloutFileRow::default()
-        },
-    }
-}
-
-/// Another file of the thread that counts, and not this one.
-async fn newer_file(store: &Store, thread: &ThreadRow, file: &Found) -> anyhow::Result<Option<String>> {
-    let Some(row) = store.thread(&thread.thread_id).await? else { return Ok(None) };
-    let Some(other) = row.rollout_path.filter(|path| *path != file.plain_path()) else { return Ok(None) };
-    let is_there = Path::new(&other).exists() || Path::new(&format!("{other}.zst")).exists();
-    let is_newer = lineage::rank(Path::new(&other)) >= lineage::rank(&file.path);
-    Ok((is_there && is_newer).then_some(other))
-}
-
-/// Whether a file still begins as it did, and what was taken of it ends with a line: a line that was taken while it
-/// was written is taken anew.
-fn goes_on(before: &RolloutFileRow, file: &Path) -> bool {
-    let Ok(mut file) = File::open(file) else { return false };
-    let Ok(data) = file.metadata() else { return false };
-    // A session of one JSON object is always read whole.
-    if before.path.ends_with(".json") || (data.len() as i64) < before.bytes_taken {
-        return false;
-    }
-    let mut last = [0];
-    if let Ok(at) = u64::try_from(before.bytes_taken - 1) {
-        let read = file.seek(SeekFrom::Start(at)).and_then(|_| file.read_exact(&mut last));
-        if read.is_err() || last != *b"\n" {
-            return false;
-        }
-    }
-    let mut head = vec![0; HEAD_BYTES.min(before.bytes_taken as usize)];
-    let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.read_exact(&mut head));
-    read.is_ok() && before.head_hash.as_deref() == Some(&Sha256::digest(&head))
-}
-
-/// Where the reducer stands between parts.
+/// Where the reducer stands.
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 struct Progress {
     projector: Projector,
     /// Bytes and lines of files that this one continues.
     base_bytes: i64,
     base_lines: i64,
+    /// Bytes of the file itself, and all lines, that the reducer has seen.
+    own_bytes: i64,
+    lines: i64,
 }
 
-/// An import under way.
-struct Taking<'a> {
+impl Progress {
+    fn packed(&self) -> Option<Vec<u8>> {
+        zstd::bulk::compress(&serde_json::to_vec(self).ok()?, 1).ok()
+    }
+
+    fn unpacked(packed: &[u8]) -> Option<Progress> {
+        serde_json::from_reader(zstd::Decoder::new(packed).ok()?).ok()
+    }
+}
+
+/// How much of a file is in its thread's journal, for an import that goes on.
+#[derive(Debug)]
+pub(super) struct Taken {
+    /// Bytes of the file itself.
+    pub(super) bytes: i64,
+    /// All lines of the journal.
+    pub(super) lines: i64,
+}
+
+/// A file that is being read.
+pub(super) struct Reading<'a> {
     file: &'a Found,
     names: &'a HashMap<String, String>,
     source: Source,
     progress: Progress,
-    row: RolloutFileRow,
+    /// The part of the file that the journal has already.
+    taken: Taken,
+    /// The lines that the thread's journal has before the first part is stored.
+    expected_lines: i64,
     start_anew: bool,
+    /// The lines of files that this one continues are in the journal already.
+    has_base: bool,
+    /// The first bytes, until there are enough of them, and the last ones.
     head: Vec<u8>,
+    tail: Vec<u8>,
+    /// The state before a last line that has not ended.
+    state_before_unended: Option<Vec<u8>>,
+    next_state_at: i64,
+    git: [Option<String>; 3],
     problem: Option<String>,
     done: bool,
-    took_any: bool,
+    counts: Counts,
 }
 
 /// Lines as read, and what they come to.
 #[derive(Default)]
 struct Part {
     bytes: Vec<u8>,
-    /// How many of the bytes are the file's own, and not of one that it continues.
-    own_bytes: i64,
     count: i64,
     changes: Vec<Change>,
     problems: Vec<ImportProblem>,
+    cut_off_line: Option<i64>,
+    forget_problems_from: Option<i64>,
 }
 
-impl<'a> Taking<'a> {
-    /// From where the last import ended, or from the beginning when that is not possible.
-    fn new(
+impl<'a> Reading<'a> {
+    /// From the beginning; the thread's history, which has so many lines now, is made anew of it.
+    pub(super) fn anew(
         file: &'a Found,
-        before: Option<RolloutFileRow>,
         names: &'a HashMap<String, String>,
         base: Base,
-    ) -> Taking<'a> {
-        let continued = before.filter(|before| !file.is_packed() && goes_on(before, &file.path));
-        let progress = continued
-            .as_ref()
-            .and_then(|row| serde_json::from_str::<Progress>(row.reducer_json.as_deref()?).ok());
-        let mut taking = Taking::from_the_beginning(file, names, base);
-        if let (Some(row), Some(progress)) = (continued, progress) {
-            taking.source = Source::new(Vec::new(), &file.path, row.bytes_taken as u64);
-            taking.progress = progress;
-            taking.row = row;
-            taking.start_anew = false;
-            taking.problem = None;
-        }
-        taking
-    }
-
-    fn from_the_beginning(file: &'a Found, names: &'a HashMap<String, String>, base: Base) -> Taking<'a> {
+        expected_lines: i64,
+    ) -> Reading<'a> {
         let projector = base.forked.as_ref().map_or_else(Projector::new, Projector::of_fork);
-        Taking {
+        Reading {
             file,
             names,
             source: Source::new(base.segments, &file.path, 0),
             progress: Progress { projector, ..Progress::default() },
-            row: RolloutFileRow { path: file.path.display().to_string(), ..RolloutFileRow::default() },
+            taken: Taken { bytes: 0, lines: 0 },
+            expected_lines,
             start_anew: true,
+            has_base: false,
             head: Vec::new(),
+            tail: Vec::new(),
+            state_before_unended: None,
+            next_state_at: STATE_EVERY_BYTES,
+            git: [None, None, None],
             problem: base.problem,
             done: false,
-            took_any: false,
+            counts: Counts::default(),
         }
     }
 
-    /// From the end of what is recorded of a thread; `None` when the file does not begin with that.
-    async fn after(
-        store: &Store,
+    /// From where the journal ends, with the state that the last import has left.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(super) fn after(
         file: &'a Found,
         names: &'a HashMap<String, String>,
         base: Base,
-        row: &ThreadRow,
-    ) -> anyhow::Result<Option<Taking<'a>>> {
-        let mut taking = Taking::from_the_beginning(file, names, base);
-        let mut at = 0;
-        while at < row.journal_bytes {
-            let recorded = store.journal_from_byte(&row.thread_id, at, RUNS_AT_A_TIME).await?;
-            let mut part = Part::default();
-            while part.bytes.len() < recorded.len() {
-                if !taking.next_line(&mut part)? {
-                    return Ok(None);
-                }
-            }
-            if recorded.is_empty() || part.bytes != recorded {
-                return Ok(None);
-            }
-            at += recorded.len() as i64;
-            taking.count(&part);
+        before: Option<&RolloutFileRow>,
+        taken: Taken,
+    ) -> io::Result<Reading<'a>> {
+        let mut reading = Reading::anew(file, names, base, taken.lines);
+        let state = before.and_then(|row| Progress::unpacked(row.reducer.as_deref()?));
+        // A packed file, and a session of one object, cannot be read from the middle.
+        let can_seek = !file.is_packed() && !file.is_single_object();
+        if let Some(state) = state.filter(|state| can_seek && state.own_bytes <= taken.bytes) {
+            reading.source = Source::new(Vec::new(), &file.path, state.own_bytes as u64);
+            reading.next_state_at = state.own_bytes + STATE_EVERY_BYTES;
+            reading.progress = state;
+            reading.git = git(&reading.progress.projector);
+            let end = reading.progress.own_bytes as usize;
+            let size = MARK_BYTES.min(end);
+            reading.head = read_at(&file.path, 0, size)?;
+            reading.tail = read_at(&file.path, end - size, size)?;
         }
-        taking.start_anew = false;
-        // A line that was cut and then ended counts twice in the journal.
-        taking.row.lines_taken = row.journal_lines;
-        Ok(Some(taking))
+        reading.start_anew = false;
+        reading.has_base = true;
+        reading.problem = None;
+        reading.taken = taken;
+        Ok(reading)
     }
 
-    /// Read a line and reduce it.
-    fn next_line(&mut self, part: &mut Part) -> anyhow::Result<bool> {
+    /// What was taken so far.
+    pub(super) fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Read the next lines and make what is to be stored of them; `None` after the last part.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(super) fn next_part(&mut self) -> io::Result<Option<FileImport>> {
+        if self.done {
+            return Ok(None);
+        }
+        let mut part = Part { bytes: Vec::with_capacity(PART_BYTES + PART_BYTES / 8), ..Part::default() };
+        // Lines before the metadata are kept as well, so it is waited for.
+        while part.bytes.len() < PART_BYTES
+            || (!self.progress.projector.has_meta() && part.bytes.len() < HEADLESS_BYTES_MAX)
+        {
+            if !self.next_line(&mut part)? {
+                self.done = true;
+                self.progress.projector.finish(&mut part.changes);
+                break;
+            }
+        }
+        Ok(Some(self.stored_form(part)))
+    }
+
+    /// Read a line and reduce it. A line that the journal has already only moves the reducer.
+    fn next_line(&mut self, part: &mut Part) -> io::Result<bool> {
         loop {
             let start = part.bytes.len();
             let Some(is_own) = self.source.next_line(&mut part.bytes)? else { return Ok(false) };
-            let number = self.row.lines_taken + part.count;
+            let size = (part.bytes.len() - start) as i64;
+            let ended = part.bytes.last() == Some(&b'\n');
+            let is_replayed =
+                if is_own { self.progress.own_bytes + size <= self.taken.bytes } else { self.has_base };
             let parsed = parse(read::content(&part.bytes[start..]));
             if let Parsed::Line(line) = &parsed
                 && self.source.ends_at(line.ordinal)
@@ -292,64 +209,83 @@ impl<'a> Taking<'a> {
                 part.bytes.truncate(start);
                 continue;
             }
+            if is_own && !ended {
+                self.state_before_unended = self.progress.packed();
+            }
+            if is_own && !is_replayed && self.progress.own_bytes < self.taken.bytes {
+                // It had not ended when it was taken; it is taken again as a whole.
+                self.taken.lines -= 1;
+                self.taken.bytes = self.progress.own_bytes;
+                part.cut_off_line = Some(self.taken.lines);
+                part.forget_problems_from = Some(self.progress.lines - self.progress.base_lines + 1);
+            }
+            // Lines of the journal and of the file differ where one was cut and then ended by a line end of ours.
+            let number = if is_replayed { self.progress.lines } else { self.taken.lines + part.count };
+            let file_line = self.progress.lines - self.progress.base_lines + 1;
             match parsed {
                 Parsed::Blank => {}
-                Parsed::Line(line) => self.progress.projector.feed(&line, number, &mut part.changes),
+                Parsed::Line(line) => {
+                    self.counts.unknown_lines +=
+                        u64::from(!is_replayed && matches!(line.record, Record::Unknown));
+                    let changes_before = part.changes.len();
+                    self.progress.projector.feed(&line, number, &mut part.changes);
+                    if is_replayed {
+                        part.changes.truncate(changes_before);
+                    }
+                }
                 // What a file continues is reported with that file.
-                Parsed::Bad(reason) if is_own => {
-                    let line = number - self.progress.base_lines + 1;
-                    part.problems.push(ImportProblem { line, reason });
+                Parsed::Bad(reason) if is_own && !is_replayed => {
+                    part.problems.push(ImportProblem { line: file_line, reason });
                 }
                 Parsed::Bad(_) => {}
             }
-            part.count += 1;
-            let size = part.bytes.len() - start;
+            self.progress.lines += 1;
             if is_own {
-                part.own_bytes += size as i64;
-                let wanted = HEAD_BYTES.saturating_sub(self.head.len()).min(size);
-                self.head.extend_from_slice(&part.bytes[start..start + wanted]);
+                self.progress.own_bytes += size;
+                self.mark(&part.bytes[start..]);
             } else {
-                self.progress.base_bytes += size as i64;
+                self.progress.base_bytes += size;
                 self.progress.base_lines += 1;
             }
+            if is_replayed {
+                part.bytes.truncate(start);
+                continue;
+            }
+            part.count += 1;
             return Ok(true);
         }
     }
 
-    /// Read the next lines and make what is to be stored of them; `None` after the last part.
-    fn next_part(&mut self) -> anyhow::Result<Option<FileImport>> {
-        if self.done {
-            return Ok(None);
-        }
-        let mut part = Part { bytes: Vec::with_capacity(PART_BYTES), ..Part::default() };
-        while part.bytes.len() < PART_BYTES {
-            if !self.next_line(&mut part)? {
-                self.done = true;
-                self.progress.projector.finish(&mut part.changes);
-                break;
-            }
-        }
-        self.took_any |= part.count > 0;
-        Ok(Some(self.stored_form(part)))
-    }
-
-    /// Count what was read.
-    fn count(&mut self, part: &Part) {
-        self.row.lines_taken += part.count;
-        self.row.bytes_taken += part.own_bytes;
+    /// Keep the bytes that tell whether a file was rewritten.
+    fn mark(&mut self, line: &[u8]) {
+        let wanted = MARK_BYTES.saturating_sub(self.head.len()).min(line.len());
+        self.head.extend_from_slice(&line[..wanted]);
+        let last = &line[line.len().saturating_sub(MARK_BYTES)..];
+        let kept = MARK_BYTES - last.len();
+        self.tail.drain(..self.tail.len().saturating_sub(kept));
+        self.tail.extend_from_slice(last);
     }
 
     fn stored_form(&mut self, mut part: Part) -> FileImport {
-        let first_line = self.row.lines_taken;
+        let first_line = self.taken.lines;
+        let expected_lines = self.expected_lines;
+        self.taken.lines += part.count;
+        self.expected_lines = self.taken.lines;
+        self.taken.bytes = self.taken.bytes.max(self.progress.own_bytes);
         self.count(&part);
-        self.row.size = self.file.size;
-        self.row.mtime_ns = self.file.mtime_ns;
-        let mut file = self.row.clone();
-        if file.head_hash.is_none() && (self.done || self.head.len() == HEAD_BYTES) {
-            file.head_hash = Some(Sha256::digest(&self.head).to_vec());
-            self.row.head_hash.clone_from(&file.head_hash);
-        }
-        file.reducer_json = serde_json::to_string(&self.progress).ok();
+        let mut file = RolloutFileRow {
+            path: self.file.path.display().to_string(),
+            // Until the end is reached the file counts as changed, whatever it looks like.
+            size: if self.done { self.file.size } else { 0 },
+            mtime_ns: if self.done { self.file.mtime_ns } else { 0 },
+            bytes_taken: self.progress.own_bytes,
+            lines_taken: self.taken.lines,
+            head_hash: Some(Sha256::digest(&self.head).to_vec()),
+            tail_hash: Some(Sha256::digest(&self.tail).to_vec()),
+            verdict: "imported".to_owned(),
+            reducer: self.state(),
+            ..RolloutFileRow::default()
+        };
         if let Some(reason) = self.problem.take() {
             part.problems.push(ImportProblem { line: 1, reason });
         }
@@ -359,30 +295,101 @@ impl<'a> Taking<'a> {
             file.verdict = "not_a_rollout".to_owned();
             file.reason = Some("no session metadata".to_owned());
             let problems = part.problems;
-            return FileImport { file, problems, start_anew: true, ..FileImport::default() };
+            let start_anew = std::mem::take(&mut self.start_anew);
+            return FileImport { file, problems, start_anew, ..FileImport::default() };
         };
-        (self.row.thread_id, file.thread_id) = (Some(thread_id.clone()), Some(thread_id.clone()));
-        file.verdict = "imported".to_owned();
-        let name = self.names.get(&thread_id);
-        let thread = ThreadRow {
+        file.thread_id = Some(thread_id.clone());
+        let mut thread = ThreadRow {
             base_bytes: self.progress.base_bytes,
-            ..thread_row(projector.facts(), &thread_id, self.file, name)
+            ..thread_row(projector.facts(), &thread_id, self.file, self.names.get(&thread_id))
         };
+        self.only_changed_git(&mut thread);
         let lines = Lines { bytes: part.bytes, count: part.count };
         let mut append = Append { thread_id, lines, ..Append::default() };
         let dropped_turns = fill(&mut append, part.changes, first_line);
         FileImport {
             thread: Some(Box::new(thread)),
+            expected_lines: Some(expected_lines),
             start_anew: std::mem::take(&mut self.start_anew),
+            cut_off_line: part.cut_off_line,
             append: Some(append),
             dropped_turns,
             file,
             problems: part.problems,
+            forget_problems_from: part.forget_problems_from,
         }
+    }
+
+    fn count(&mut self, part: &Part) {
+        let counts = &mut self.counts;
+        counts.bytes += part.bytes.len() as u64;
+        counts.lines += part.count as u64;
+        counts.bad_lines += part.problems.len() as u64;
+        for change in &part.changes {
+            match change {
+                Change::Usage(usage) => {
+                    counts.responses += 1;
+                    counts.tokens = counts.tokens.saturating_add(usage.tokens.total_tokens);
+                }
+                Change::Item { .. } => counts.items += 1,
+                _ => {}
+            }
+        }
+        counts.turns = self.progress.projector.turn_count() as u64;
+    }
+
+    /// The reducer's state, where it is time to store it.
+    fn state(&mut self) -> Option<Vec<u8>> {
+        if !self.done && self.progress.own_bytes < self.next_state_at {
+            return None;
+        }
+        let state = if self.done { self.state_before_unended.take() } else { None };
+        let state = state.or_else(|| self.progress.packed())?;
+        // Packed, the state is a tenth of what it takes to make it.
+        let apart = STATE_EVERY_BYTES.max(state.len() as i64 * 10 * STATE_SHARE);
+        self.next_state_at = self.progress.own_bytes + apart;
+        Some(state)
+    }
+
+    /// A repository is only told when it has changed since the last part, so that one that a client has set stays.
+    fn only_changed_git(&mut self, thread: &mut ThreadRow) {
+        let now = git(&self.progress.projector);
+        if now == self.git {
+            (thread.git_sha, thread.git_branch, thread.git_origin_url) = (None, None, None);
+        }
+        self.git = now;
     }
 
     fn id_of_name(&self) -> Option<String> {
         let name = name::parse(self.file.path.file_name()?.to_str()?)?;
         name.thread_id.map(|id| id.to_string())
     }
+}
+
+fn git(projector: &Projector) -> [Option<String>; 3] {
+    let facts = projector.facts();
+    [facts.git_sha.clone(), facts.git_branch.clone(), facts.git_origin_url.clone()]
+}
+
+/// Whether a file still begins, and still goes on until where it was taken, as it did.
+pub(super) fn goes_on(before: &RolloutFileRow, file: &Found) -> bool {
+    if file.is_packed()
+        || file.is_single_object()
+        || file.size < before.bytes_taken
+        || before.bytes_taken == 0
+    {
+        return false;
+    }
+    let end = before.bytes_taken as usize;
+    let size = MARK_BYTES.min(end);
+    let is_as_before = |hash: &Option<Vec<u8>>, at: usize| {
+        read_at(&file.path, at, size).is_ok_and(|bytes| hash.as_deref() == Some(&Sha256::digest(&bytes)))
+    };
+    is_as_before(&before.head_hash, 0) && is_as_before(&before.tail_hash, end - size)
+}
+
+fn read_at(path: &Path, at: usize, size: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; size];
+    File::open(path)?.read_exact_at(&mut bytes, at as u64)?;
+    Ok(bytes)
 }

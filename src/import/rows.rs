@@ -119,6 +119,12 @@ pub(super) fn thread_row(facts: &Facts, thread_id: &str, file: &Found, name: Opt
     }
 }
 
+/// A thread whose file is at another place now.
+pub(super) fn moved(row: &ThreadRow, file: &Found) -> ThreadRow {
+    let archived_at_ms = file.archived.then(|| row.archived_at_ms.unwrap_or(file.mtime_ns / 1_000_000));
+    ThreadRow { rollout_path: Some(file.plain_path()), archived_at_ms, ..row.clone() }
+}
+
 fn millis(rfc3339: &str) -> Option<i64> {
     chrono::DateTime::parse_from_rfc3339(rfc3339).ok().map(|time| time.timestamp_millis())
 }

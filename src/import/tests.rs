@@ -4,12 +4,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
-use super::discover::Found;
-use super::load::{import_file, import_home};
+use super::job::{Options, Outcome, Report, run};
 use crate::clock::Clock;
 use crate::store::Store;
 use crate::store::rows::{Append, Lines, ThreadRow};
+
+/// Take in what is new in a home, or one file.
+async fn import(store: &Store, root: &Path) -> Report {
+    run(store, &Options::of_home(root), &CancellationToken::new(), |_| {}).await.unwrap()
+}
 
 struct Home {
     directory: tempfile::TempDir,
@@ -74,7 +79,7 @@ async fn every_home_gives_its_threads_and_a_second_import_nothing() {
     let mut told = Vec::new();
     for (folder, threads) in expected["threads"].as_object().unwrap() {
         let home = Home::of(folder).await;
-        import_home(&home.store, home.path()).await.unwrap();
+        import(&home.store, home.path()).await;
         for (thread_id, wanted) in threads.as_object().unwrap() {
             let Some(row) = home.store.thread(thread_id).await.unwrap() else {
                 told.push(format!("{folder}: no thread {thread_id}"));
@@ -107,8 +112,8 @@ async fn every_home_gives_its_threads_and_a_second_import_nothing() {
                 }
             }
         }
-        let again = import_home(&home.store, home.path()).await.unwrap();
-        if (again.taken, again.failed) != (0, 0) {
+        let again = import(&home.store, home.path()).await;
+        if (again.taken(), again.count(Outcome::Failed)) != (0, 0) {
             told.push(format!("{folder}: the second import took {again:?}"));
         }
         let problems = home.store.check().await.unwrap();
@@ -122,7 +127,7 @@ const REVERTED: &str = "01a0e6d0-3580-7081-8081-000000000081";
 #[tokio::test]
 async fn a_reverted_thread_begins_with_what_its_first_file_kept() {
     let home = Home::of("11-reverted").await;
-    import_home(&home.store, home.path()).await.unwrap();
+    import(&home.store, home.path()).await;
     let (turns, _) = home.told(REVERTED).await;
     let ids: Vec<&str> = turns.iter().map(|(id, _)| id.as_str()).collect();
     assert_eq!(ids, ["01a0e6d0-35b2-7082-8082-000000000082", "01a0e6e2-8532-7085-8085-000000000085"]);
@@ -132,7 +137,7 @@ async fn a_reverted_thread_begins_with_what_its_first_file_kept() {
     assert_eq!(row.journal_bytes - row.base_bytes, own);
     // The first file is no longer the thread's: looking at it again changes nothing.
     let first = super::discover::find(home.path()).remove(0);
-    import_file(&home.store, &first).await.unwrap();
+    import(&home.store, &first.path).await;
     assert_eq!(home.told(REVERTED).await.0, turns);
 }
 
@@ -147,7 +152,7 @@ async fn a_fork_of_the_peer_begins_with_its_source() {
         let to = day.join(format!("rollout-2026-12-01T04-38-48-{id}.jsonl"));
         fs::copy(files.join(format!("{file}.jsonl")), to).unwrap();
     }
-    import_home(&home.store, home.path()).await.unwrap();
+    import(&home.store, home.path()).await;
     let expected: Value = serde_json::from_slice(&fs::read(files.join("expected.json")).unwrap()).unwrap();
     let wanted = expected["g4-paginated-fork"]["afterResume"]["turns"].as_array().unwrap();
     let wanted: Vec<&str> = wanted.iter().map(|turn| turn["id"].as_str().unwrap()).collect();
@@ -181,16 +186,16 @@ fn write_on(path: &Path, text: &str) {
 #[tokio::test]
 async fn lines_of_both_programs_are_taken_once() {
     let home = Home::of("10-paginated").await;
-    import_home(&home.store, home.path()).await.unwrap();
+    import(&home.store, home.path()).await;
     let path = home.rollout(PAGINATED);
     let before = home.told(PAGINATED).await.0.len();
     // Lines of the peer, then of ours with their mirror, then of the peer again.
     write_on(&path, &started("a"));
-    import_home(&home.store, home.path()).await.unwrap();
+    import(&home.store, home.path()).await;
     append(&home, PAGINATED, &started("b")).await;
     write_on(&path, &started("b"));
     write_on(&path, &started("c"));
-    import_home(&home.store, home.path()).await.unwrap();
+    import(&home.store, home.path()).await;
     let row = home.row(PAGINATED).await;
     assert_eq!(row.journal_bytes as u64, fs::metadata(&path).unwrap().len());
     let turns = home.told(PAGINATED).await.0;
@@ -203,13 +208,13 @@ async fn lines_of_both_programs_are_taken_once() {
 #[tokio::test]
 async fn a_thread_that_went_on_otherwise_here_is_left_alone() {
     let home = Home::of("10-paginated").await;
-    import_home(&home.store, home.path()).await.unwrap();
+    import(&home.store, home.path()).await;
     let path = home.rollout(PAGINATED);
     append(&home, PAGINATED, &started("ours")).await;
     let row = home.row(PAGINATED).await;
     write_on(&path, &started("theirs"));
     write_on(&path, &started("and more of it"));
-    import_file(&home.store, &Found::one(&path).unwrap()).await.unwrap();
+    import(&home.store, &path).await;
     assert_eq!(home.row(PAGINATED).await.journal_bytes, row.journal_bytes);
     let file = home.store.rollout_file(&path.display().to_string()).await.unwrap().unwrap();
     assert_eq!(file.verdict, "conflict");
@@ -222,10 +227,10 @@ async fn a_line_that_was_taken_half_is_taken_whole_later() {
     let line = started("late");
     let (half, rest) = line.split_at(40);
     write_on(&path, half);
-    import_home(&home.store, home.path()).await.unwrap();
+    import(&home.store, home.path()).await;
     let before = home.told(PAGINATED).await.0.len();
     write_on(&path, rest);
-    import_home(&home.store, home.path()).await.unwrap();
+    import(&home.store, home.path()).await;
     let turns = home.told(PAGINATED).await.0;
     assert_eq!((turns.len(), turns[before].0.as_str()), (before + 1, "late"));
 }

@@ -416,11 +416,15 @@ impl Runtime {
 
     /// The row of a thread, its files taken in first.
     pub(super) async fn find_row(&self, thread_id: &str) -> Result<Option<ThreadRow>> {
-        if let Some(row) = self.store.thread(thread_id).await? {
-            return Ok(Some(row));
+        let mut row = self.store.thread(thread_id).await?;
+        if row.is_none() {
+            self.importer.indexed().await;
+            row = self.store.thread(thread_id).await?;
         }
-        self.importer.indexed().await;
-        Ok(self.store.thread(thread_id).await?)
+        match row {
+            Some(row) => Ok(Some(self.importer.fresh(row).await?)),
+            None => Ok(None),
+        }
     }
 
     /// The row of the thread in a file.

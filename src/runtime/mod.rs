@@ -203,6 +203,7 @@ impl Runtime {
         if tokio::time::timeout(STOP_PATIENCE, all).await.is_err() {
             tracing::error!("some turns could not be ended in time; they are interrupted at the next start");
         }
+        self.importer.stop();
         self.mirror.flush().await;
         self.store.close().await;
     }

@@ -173,16 +173,17 @@ pub(super) async fn upsert<'a>(
     Ok(())
 }
 
-struct NewItem<'a> {
-    item_key: i64,
-    turn_key: i64,
-    item: &'a ItemRow,
-    encoding: i64,
-    payload: &'a [u8],
+/// An item with its keys, packed.
+pub(super) struct NewItem<'a> {
+    pub(super) item_key: i64,
+    pub(super) turn_key: i64,
+    pub(super) item: &'a ItemRow,
+    pub(super) encoding: i64,
+    pub(super) payload: &'a [u8],
 }
 
-/// One statement, of one row or of [`ROWS_A_STATEMENT`], so that two texts stay prepared.
-async fn upsert_together(db: &mut SqliteConnection, rows: &[NewItem<'_>]) -> Result<()> {
+/// One statement; callers use few numbers of rows, so that their texts stay prepared.
+pub(super) async fn upsert_together(db: &mut SqliteConnection, rows: &[NewItem<'_>]) -> Result<()> {
     let mut insert = QueryBuilder::<Sqlite>::new(
         "insert into items (item_key, turn_key, item_id, kind, encoding, payload, started_at_ms, completed_at_ms) ",
     );

@@ -33,6 +33,7 @@ pub struct Run {
 }
 
 /// A run of lines as it will be stored.
+#[derive(Debug)]
 pub(super) struct PackedRun {
     line_count: i64,
     byte_count: i64,
@@ -112,6 +113,24 @@ impl Store {
     }
 }
 
+/// Take off the end of a thread's journal from this line on, which begins a run, moving the counters back.
+///
+/// # Errors
+/// [`StoreError::Database`] when no run begins there.
+pub(super) async fn cut_off(db: &mut SqliteConnection, end: &mut Counters, line: i64) -> Result<()> {
+    let keys = key_range(end.thread_key);
+    let (from, to) = (keys.start + line, keys.end);
+    let first_byte = sqlx::query_scalar!("select first_byte from journal where run_key = ?1", from)
+        .fetch_optional(&mut *db)
+        .await?;
+    let Some(first_byte) = first_byte else {
+        return Err(StoreError::Database(format!("taking a line again: no run begins with line {line}")));
+    };
+    sqlx::query!("delete from journal where run_key >= ?1 and run_key < ?2", from, to).execute(db).await?;
+    (end.lines, end.bytes) = (line, first_byte);
+    Ok(())
+}
+
 /// Add runs after those that are there, moving the counters along.
 pub(super) async fn append(db: &mut SqliteConnection, end: &mut Counters, runs: &[PackedRun]) -> Result<()> {
     for run in runs {
@@ -139,21 +158,85 @@ pub(super) async fn append(db: &mut SqliteConnection, end: &mut Counters, runs: 
 /// # Errors
 /// [`StoreError::Database`] when they are not as many as announced.
 pub(super) fn cut_into_runs(lines: &Lines) -> Result<Vec<PackedRun>> {
-    let counted = count_lines(&lines.bytes);
-    if counted != lines.count {
-        let announced = lines.count;
-        return Err(StoreError::Database(format!("recording lines: {announced} announced, {counted} given")));
+    Packer::once().runs(&lines.bytes, lines.count)
+}
+
+/// Packs texts and lines; kept by those who pack a lot, since making a compressor takes longer than using it.
+#[derive(Default)]
+pub struct Packer {
+    /// `None`: made anew each time.
+    compressor: Option<zstd::bulk::Compressor<'static>>,
+}
+
+impl std::fmt::Debug for Packer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Packer").finish_non_exhaustive()
     }
-    let mut runs = Vec::new();
-    let mut rest = &lines.bytes[..];
-    while !rest.is_empty() {
-        let (run, after) = rest.split_at(run_length(rest));
-        let (encoding, payload) = pack(run.to_vec());
-        let byte_count = run.len() as i64;
-        runs.push(PackedRun { line_count: count_lines(run), byte_count, encoding, payload });
-        rest = after;
+}
+
+impl Packer {
+    /// For many texts.
+    pub fn kept() -> Packer {
+        Packer { compressor: zstd::bulk::Compressor::new(ZSTD_LEVEL).ok() }
     }
-    Ok(runs)
+
+    /// For a few.
+    pub(super) fn once() -> Packer {
+        Packer { compressor: None }
+    }
+
+    /// Cut lines into runs and pack them. A last line that has not ended gets a run of its own, so that it can be
+    /// taken off again.
+    pub(super) fn runs(&mut self, bytes: &[u8], announced: i64) -> Result<Vec<PackedRun>> {
+        let counted = count_lines(bytes);
+        if counted != announced {
+            return Err(StoreError::Database(format!(
+                "recording lines: {announced} announced, {counted} given"
+            )));
+        }
+        let ended = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let (mut rest, unended) = bytes.split_at(ended);
+        let mut runs = Vec::new();
+        while !rest.is_empty() {
+            let (run, after) = rest.split_at(run_length(rest));
+            runs.push(self.run(run));
+            rest = after;
+        }
+        if !unended.is_empty() {
+            runs.push(self.run(unended));
+        }
+        Ok(runs)
+    }
+
+    fn run(&mut self, bytes: &[u8]) -> PackedRun {
+        let (encoding, payload) = match self.compressed(bytes) {
+            Some(packed) => (1, packed),
+            None => (0, bytes.to_vec()),
+        };
+        PackedRun { line_count: count_lines(bytes), byte_count: bytes.len() as i64, encoding, payload }
+    }
+
+    /// The bytes as stored, and how.
+    pub(super) fn pack(&mut self, bytes: Vec<u8>) -> (i64, Vec<u8>) {
+        match self.compressed(&bytes) {
+            Some(packed) => (1, packed),
+            None => (0, bytes),
+        }
+    }
+
+    /// One zstd frame, when that saves at least a quarter.
+    fn compressed(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+        if bytes.len() < COMPRESS_FROM_BYTES {
+            return None;
+        }
+        let mut packed = match &mut self.compressor {
+            Some(compressor) => compressor.compress(bytes),
+            None => zstd::bulk::compress(bytes, ZSTD_LEVEL),
+        }
+        .ok()?;
+        packed.shrink_to_fit();
+        (packed.len() <= bytes.len() / 4 * 3).then_some(packed)
+    }
 }
 
 /// How many lines that is; the last one of an imported file may lack its end.
@@ -169,15 +252,9 @@ fn run_length(bytes: &[u8]) -> usize {
     beyond.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |end| RUN_BYTES + end + 1)
 }
 
-/// The bytes as stored, and how: as one zstd frame when that saves at least a quarter.
+/// A single text as stored, and how.
 pub(super) fn pack(bytes: Vec<u8>) -> (i64, Vec<u8>) {
-    if COMPRESS_FROM_BYTES <= bytes.len()
-        && let Ok(packed) = zstd::bulk::compress(&bytes, ZSTD_LEVEL)
-        && packed.len() <= bytes.len() / 4 * 3
-    {
-        return (1, packed);
-    }
-    (0, bytes)
+    Packer::once().pack(bytes)
 }
 
 /// The bytes that were packed; `size` is how many they are.

@@ -13,6 +13,7 @@ mod open;
 mod writer;
 
 pub mod append;
+pub mod bulk;
 pub mod check;
 pub mod fork;
 pub mod items;
@@ -32,7 +33,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::sqlite::SqlitePool;
 use sqlx::{Sqlite, SqliteConnection};
 
-use self::error::Result;
+pub use self::error::Result;
 pub use self::error::StoreError;
 use self::leases::Process;
 pub use self::open::OpenOptions;
@@ -99,6 +100,15 @@ impl Store {
         F: for<'c> FnMut(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
     {
         self.writer.write(change).await
+    }
+
+    /// The same for a part of something big, which gives way to what clients wait for.
+    async fn write_behind<T, F>(&self, change: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'c> FnMut(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
+    {
+        self.writer.write_behind(change).await
     }
 
     /// A connection that reads; a method takes it once.

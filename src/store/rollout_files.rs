@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use sqlx::SqliteConnection;
 
-use super::append::{Counters, Prepared, apply};
-use super::error::Result;
+use super::append::Counters;
+use super::bulk::{self, Prepared};
+use super::error::{Result, StoreError};
+use super::journal;
+pub use super::journal::Packer;
 use super::rows::{Append, ThreadRow};
 use super::{Store, threads};
 
@@ -28,12 +32,12 @@ pub struct RolloutFileRow {
     pub head_hash: Option<Vec<u8>>,
     /// Hash of the last bytes taken.
     pub tail_hash: Option<Vec<u8>>,
-    /// `indexed`, `imported`, `conflict`, `not_a_rollout` or `unreadable`.
+    /// `indexed` (only its head was read), `imported`, `conflict`, `not_a_rollout` or `unreadable`.
     pub verdict: String,
-    /// Why, for the last three.
+    /// Why, for the last three, and for a file that a newer one has superseded.
     pub reason: Option<String>,
-    /// State of the reducer after the lines taken.
-    pub reducer_json: Option<String>,
+    /// State of the reducer, packed, at a position that it tells itself; as an import's `None` leaves what is stored.
+    pub reducer: Option<Vec<u8>>,
 }
 
 /// A line that could not be read.
@@ -50,16 +54,97 @@ pub struct ImportProblem {
 pub struct FileImport {
     /// The thread's row: added, or its derived members renewed when it is there.
     pub thread: Option<Box<ThreadRow>>,
-    /// Throw away the thread's recorded history first: the file was rewritten.
+    /// The lines that the thread's journal has; when it has others by then, nothing of this import is stored.
+    pub expected_lines: Option<i64>,
+    /// Throw away the thread's recorded history first: the file is taken from its beginning.
     pub start_anew: bool,
+    /// Take off the journal from this line on first: it had not ended when it was taken.
+    pub cut_off_line: Option<i64>,
     /// Lines and what is derived from them.
     pub append: Option<Append>,
-    /// Turns to drop, oldest place first, by their ids: the file rolled them back.
+    /// Turns to drop, by their ids: the file rolled them back.
     pub dropped_turns: Vec<String>,
     /// The file.
     pub file: RolloutFileRow,
     /// Its bad lines among those taken now.
     pub problems: Vec<ImportProblem>,
+    /// Problems known from this line of the file on are gone: it is taken again.
+    pub forget_problems_from: Option<i64>,
+}
+
+/// What came of one import.
+#[derive(Clone, Debug)]
+pub enum Imported {
+    /// It is stored.
+    Stored,
+    /// The thread's journal has other lines than expected: somebody else has written. Nothing of it is stored.
+    Moved,
+    /// The database refused it. Nothing of it is stored, and the others of its transaction are.
+    Failed(StoreError),
+}
+
+/// How soon an import is stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Urgency {
+    /// Somebody waits for it.
+    #[default]
+    Awaited,
+    /// After what clients wait for.
+    Behind,
+}
+
+/// Imports, packed; made by those who read the files, so that the writer has less to do.
+#[derive(Debug, Default)]
+pub struct PreparedImports {
+    imports: Vec<(FileImport, Option<Prepared>)>,
+}
+
+impl PreparedImports {
+    /// Add an import.
+    ///
+    /// # Errors
+    /// Its lines are not as many as announced.
+    pub fn add(&mut self, mut import: FileImport, packer: &mut Packer) -> Result<()> {
+        let prepared = import.append.take().map(|append| Prepared::new(append, packer)).transpose()?;
+        self.imports.push((import, prepared));
+        Ok(())
+    }
+
+    /// How many imports these are.
+    pub fn len(&self) -> usize {
+        self.imports.len()
+    }
+
+    /// Whether there is nothing to store.
+    pub fn is_empty(&self) -> bool {
+        self.imports.is_empty()
+    }
+}
+
+/// A file as it was when last looked at, and the end of the journal of the thread whose file it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KnownFile {
+    /// Absolute path, as found.
+    pub path: String,
+    /// Size in bytes.
+    pub size: i64,
+    /// Modification time, Unix nanoseconds.
+    pub mtime_ns: i64,
+    /// Bytes of the file taken into the journal.
+    pub bytes_taken: i64,
+    /// See [`RolloutFileRow::verdict`].
+    pub verdict: String,
+}
+
+/// A thread with a rollout file, and how much of it is recorded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MirroredThread {
+    /// The thread.
+    pub thread_id: String,
+    /// Its file, without `.zst`.
+    pub path: String,
+    /// Bytes of the file that are in the journal.
+    pub bytes: i64,
 }
 
 impl Store {
@@ -67,13 +152,38 @@ impl Store {
     ///
     /// # Errors
     /// A failure of the database.
-    pub async fn rollout_files(&self) -> Result<Vec<RolloutFileRow>> {
+    pub async fn known_files(&self) -> Result<Vec<KnownFile>> {
+        let mut reader = self.reader().await?;
+        Ok(sqlx::query_as!(KnownFile, "select path, size, mtime_ns, bytes_taken, verdict from rollout_files")
+            .fetch_all(&mut *reader)
+            .await?)
+    }
+
+    /// All threads that have a rollout file and recorded lines.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn mirrored_threads(&self) -> Result<Vec<MirroredThread>> {
         let mut reader = self.reader().await?;
         Ok(sqlx::query_as!(
-            RolloutFileRow,
-            r#"select path, thread_id, size, mtime_ns, bytes_taken, lines_taken, head_hash, tail_hash, verdict, reason,
-                    nullif(path, path) as "reducer_json: String"
-             from rollout_files"#
+            MirroredThread,
+            r#"select thread_id, rollout_path as "path!", journal_bytes - base_bytes as "bytes!: i64" from threads
+               where rollout_path is not null and journal_lines > 0"#
+        )
+        .fetch_all(&mut *reader)
+        .await?)
+    }
+
+    /// The bad lines of a file.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn import_problems(&self, path: &str) -> Result<Vec<ImportProblem>> {
+        let mut reader = self.reader().await?;
+        Ok(sqlx::query_as!(
+            ImportProblem,
+            "select line, reason from import_problems where path = ?1 order by line",
+            path
         )
         .fetch_all(&mut *reader)
         .await?)
@@ -88,7 +198,7 @@ impl Store {
         Ok(sqlx::query_as!(
             RolloutFileRow,
             "select path, thread_id, size, mtime_ns, bytes_taken, lines_taken, head_hash, tail_hash, verdict, reason,
-                    reducer_json
+                    reducer
              from rollout_files where path = ?1",
             path
         )
@@ -130,53 +240,84 @@ impl Store {
     ///
     /// # Errors
     /// A failure of the database; nothing of these imports is stored then.
-    pub async fn import_files(&self, imports: Vec<FileImport>) -> Result<()> {
-        let process = self.process.clone();
-        let now_ms = self.clock.now_ms();
-        let mut prepared = Vec::with_capacity(imports.len());
-        for mut import in imports {
-            let append = import.append.take();
-            let thread_id = append.as_ref().map(|append| append.thread_id.clone());
-            prepared.push((import, thread_id, append.map(Prepared::new).transpose()?));
+    pub async fn import_files(&self, imports: PreparedImports, urgency: Urgency) -> Result<Vec<Imported>> {
+        let imports = Arc::new(imports);
+        match urgency {
+            Urgency::Awaited => self.write(move |db| carry_out_all(db, imports.clone())).await,
+            Urgency::Behind => self.write_behind(move |db| carry_out_all(db, imports.clone())).await,
         }
-        let prepared = Arc::new(prepared);
-        self.write(move |db| {
-            let (prepared, process) = (prepared.clone(), process.clone());
-            Box::pin(async move {
-                for (import, thread_id, append) in prepared.iter() {
-                    if let Some(thread) = &import.thread {
-                        put_thread(db, thread).await?;
-                        if import.start_anew
-                            && let Some(counters) = threads::counters(db, &thread.thread_id).await?
-                        {
-                            threads::clear_history(db, counters.thread_key).await?;
-                        }
-                    }
-                    if let (Some(thread_id), Some(append)) = (thread_id, append) {
-                        apply(db, append, &process, now_ms).await?;
-                        drop_turns(db, thread_id, &import.dropped_turns).await?;
-                    }
-                    put_file(db, &import.file).await?;
-                    put_problems(db, import).await?;
-                }
-                Ok(())
-            })
-        })
-        .await
     }
 }
 
+fn carry_out_all(
+    db: &mut SqliteConnection,
+    imports: Arc<PreparedImports>,
+) -> BoxFuture<'_, Result<Vec<Imported>>> {
+    Box::pin(async move {
+        let mut outcomes = Vec::with_capacity(imports.imports.len());
+        for (import, prepared) in &imports.imports {
+            // One that the database refuses must not take the others with it.
+            sqlx::query("savepoint import").execute(&mut *db).await?;
+            let outcome = carry_out(db, import, prepared.as_ref()).await;
+            if outcome.is_err() {
+                sqlx::query("rollback to import").execute(&mut *db).await?;
+            }
+            sqlx::query("release import").execute(&mut *db).await?;
+            outcomes.push(outcome.unwrap_or_else(Imported::Failed));
+        }
+        Ok(outcomes)
+    })
+}
+
+async fn carry_out(
+    db: &mut SqliteConnection,
+    import: &FileImport,
+    prepared: Option<&Prepared>,
+) -> Result<Imported> {
+    if let Some(thread) = &import.thread {
+        let before = threads::counters(db, &thread.thread_id).await?;
+        let lines = before.map_or(0, |counters| counters.lines);
+        if import.expected_lines.is_some_and(|expected| expected != lines) {
+            return Ok(Imported::Moved);
+        }
+        put_thread(db, thread, before, import.start_anew).await?;
+        let before = match before {
+            Some(before) if import.start_anew && 0 < before.lines => {
+                threads::clear_history(db, before.thread_key).await?;
+                Counters { lines: 0, bytes: 0, ..before }
+            }
+            Some(before) => before,
+            None => threads::counters(db, &thread.thread_id)
+                .await?
+                .ok_or_else(|| StoreError::NoThread(thread.thread_id.clone()))?,
+        };
+        if let Some(prepared) = prepared {
+            let mut before = before;
+            if let Some(line) = import.cut_off_line {
+                journal::cut_off(db, &mut before, line).await?;
+            }
+            bulk::apply(db, before, prepared, &import.dropped_turns).await?;
+        }
+    }
+    put_file(db, import).await?;
+    put_problems(db, import).await?;
+    Ok(Imported::Stored)
+}
+
 /// Add a thread, or renew what its file tells of it; what a user has set here stays.
-async fn put_thread(db: &mut SqliteConnection, row: &ThreadRow) -> Result<()> {
-    let Some(Counters { thread_key, .. }) = threads::counters(db, &row.thread_id).await? else {
-        return threads::insert(db, row).await;
-    };
+async fn put_thread(
+    db: &mut SqliteConnection,
+    row: &ThreadRow,
+    before: Option<Counters>,
+    start_anew: bool,
+) -> Result<()> {
+    let Some(Counters { thread_key, .. }) = before else { return threads::insert(db, row).await };
     let inherited = row.inherited_usage;
     sqlx::query!(
-        "update threads set preview = iif(preview = '', ?2, preview), name = coalesce(name, ?3),
+        "update threads set preview = iif(preview = '' or (?25 and ?2 <> ''), ?2, preview), name = coalesce(name, ?3),
              model_provider = ?4, model = coalesce(?5, model), reasoning_effort = ?6, cwd = ?7, settings_json = ?8,
-             git_sha = coalesce(git_sha, ?9), git_branch = coalesce(git_branch, ?10),
-             git_origin_url = coalesce(git_origin_url, ?11), updated_at_ms = ?12, recency_at_ms = ?13,
+             git_sha = coalesce(?9, git_sha), git_branch = coalesce(?10, git_branch),
+             git_origin_url = coalesce(?11, git_origin_url), updated_at_ms = ?12, recency_at_ms = ?13,
              archived_at_ms = ?14, rollout_path = ?15, forked_from_id = coalesce(forked_from_id, ?16),
              inherited_input = ?17, inherited_cached_input = ?18, inherited_cache_write_input = ?19,
              inherited_output = ?20, inherited_reasoning_output = ?21, inherited_total = ?22,
@@ -205,38 +346,25 @@ async fn put_thread(db: &mut SqliteConnection, row: &ThreadRow) -> Result<()> {
         inherited.reasoning_output,
         inherited.total,
         row.model_context_window,
-        row.base_bytes
+        row.base_bytes,
+        start_anew
     )
     .execute(db)
     .await?;
     Ok(())
 }
 
-async fn drop_turns(db: &mut SqliteConnection, thread_id: &str, turn_ids: &[String]) -> Result<()> {
-    for turn_id in turn_ids {
-        // Its items go with it.
-        sqlx::query!(
-            "delete from turns where turn_id = ?2
-             and thread_key = (select thread_key from threads where thread_id = ?1)",
-            thread_id,
-            turn_id
-        )
-        .execute(&mut *db)
-        .await?;
-    }
-    Ok(())
-}
-
-async fn put_file(db: &mut SqliteConnection, file: &RolloutFileRow) -> Result<()> {
+async fn put_file(db: &mut SqliteConnection, import: &FileImport) -> Result<()> {
+    let (file, anew) = (&import.file, import.start_anew);
     sqlx::query!(
         "insert into rollout_files (path, thread_id, size, mtime_ns, bytes_taken, lines_taken, head_hash, tail_hash,
-             verdict, reason, reducer_json)
+             verdict, reason, reducer)
          values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
          on conflict (path) do update set
              thread_id = excluded.thread_id, size = excluded.size, mtime_ns = excluded.mtime_ns,
              bytes_taken = excluded.bytes_taken, lines_taken = excluded.lines_taken, head_hash = excluded.head_hash,
              tail_hash = excluded.tail_hash, verdict = excluded.verdict, reason = excluded.reason,
-             reducer_json = excluded.reducer_json",
+             reducer = iif(?12, excluded.reducer, coalesce(excluded.reducer, reducer))",
         file.path,
         file.thread_id,
         file.size,
@@ -247,7 +375,8 @@ async fn put_file(db: &mut SqliteConnection, file: &RolloutFileRow) -> Result<()
         file.tail_hash,
         file.verdict,
         file.reason,
-        file.reducer_json
+        file.reducer,
+        anew
     )
     .execute(db)
     .await?;
@@ -255,15 +384,17 @@ async fn put_file(db: &mut SqliteConnection, file: &RolloutFileRow) -> Result<()
 }
 
 async fn put_problems(db: &mut SqliteConnection, import: &FileImport) -> Result<()> {
-    if import.start_anew {
-        sqlx::query!("delete from import_problems where path = ?1", import.file.path)
+    let path = &import.file.path;
+    let from = if import.start_anew { Some(0) } else { import.forget_problems_from };
+    if let Some(from) = from {
+        sqlx::query!("delete from import_problems where path = ?1 and line >= ?2", path, from)
             .execute(&mut *db)
             .await?;
     }
     for problem in &import.problems {
         sqlx::query!(
             "insert or replace into import_problems (path, line, reason) values (?1, ?2, ?3)",
-            import.file.path,
+            path,
             problem.line,
             problem.reason
         )

@@ -7,6 +7,7 @@
 //!
 //! - An answer comes after the commit. A failing unit is rolled back alone; a failing commit fails all its units.
 //! - A unit that is queued is run, whether or not anybody still waits for its answer.
+//! - Units of the second queue (a big import) give way to those of the first, and hold them up for one unit at most.
 //! - While another process holds the lock nothing fails until [`WriterOptions::busy_patience`] is over.
 //!
 //! **Invariant:** transactions are begun and ended here, by plain statements; a unit must not begin one.
@@ -36,10 +37,17 @@ const BATCH_UNITS_MAX: usize = 128;
 /// After so long a batch is committed with the units it has, so that a big import does not hold up a turn.
 const BATCH_TIME_MAX: Duration = Duration::from_millis(20);
 
+/// Changes of the second queue that may wait; each is large.
+const BEHIND_MAX: usize = 8;
+
+/// So many commits of the first queue may come before a change of the second one that waits.
+const COMMITS_AHEAD_MAX: usize = 8;
+
 /// Handle of the writer task. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Writer {
     queue: mpsc::Sender<Box<dyn Unit>>,
+    behind: mpsc::Sender<Box<dyn Unit>>,
     close: CancellationToken,
     closed: CancellationToken,
 }
@@ -61,16 +69,26 @@ impl Writer {
     /// Start the task on its connection.
     pub fn start(connection: SqliteConnection, options: WriterOptions) -> Writer {
         let (queue, waiting) = mpsc::channel(QUEUE_MAX);
+        let (behind, waiting_behind) = mpsc::channel(BEHIND_MAX);
         let close = CancellationToken::new();
         let closed = CancellationToken::new();
         let next_heartbeat = Instant::now() + leases::HEARTBEAT;
-        let task = WriterTask { connection, options, waiting, close: close.clone(), next_heartbeat };
+        let task = WriterTask {
+            connection,
+            options,
+            waiting,
+            waiting_behind,
+            left_behind: VecDeque::new(),
+            commits_ahead: 0,
+            close: close.clone(),
+            next_heartbeat,
+        };
         let closed_guard = closed.clone().drop_guard();
         tokio::spawn(async move {
             task.work().await;
             drop(closed_guard);
         });
-        Writer { queue, close, closed }
+        Writer { queue, behind, close, closed }
     }
 
     /// Queue a unit and wait for its commit.
@@ -83,10 +101,21 @@ impl Writer {
         T: Send + 'static,
         W: for<'c> FnMut(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
     {
-        let (reply, answer) = oneshot::channel();
-        let unit = Box::new(Change { work, value: None, reply });
-        self.queue.send(unit).await.map_err(|_| StoreError::Closed)?;
-        answer.await.unwrap_or(Err(StoreError::Closed))
+        send(&self.queue, work).await
+    }
+
+    /// The same in the second queue, which gives way to the first. What waits there when the store is closed is not
+    /// run.
+    ///
+    /// # Cancel safety
+    ///
+    /// As above.
+    pub async fn write_behind<T, W>(&self, work: W) -> Result<T>
+    where
+        T: Send + 'static,
+        W: for<'c> FnMut(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
+    {
+        send(&self.behind, work).await
     }
 
     /// Take no more changes, commit the queued ones, close the file; returns when that is done.
@@ -94,6 +123,17 @@ impl Writer {
         self.close.cancel();
         self.closed.cancelled().await;
     }
+}
+
+async fn send<T, W>(queue: &mpsc::Sender<Box<dyn Unit>>, work: W) -> Result<T>
+where
+    T: Send + 'static,
+    W: for<'c> FnMut(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
+{
+    let (reply, answer) = oneshot::channel();
+    let unit = Box::new(Change { work, value: None, reply });
+    queue.send(unit).await.map_err(|_| StoreError::Closed)?;
+    answer.await.unwrap_or(Err(StoreError::Closed))
 }
 
 /// A change with a place for its answer.
@@ -135,21 +175,42 @@ struct WriterTask {
     connection: SqliteConnection,
     options: WriterOptions,
     waiting: mpsc::Receiver<Box<dyn Unit>>,
+    waiting_behind: mpsc::Receiver<Box<dyn Unit>>,
+    /// Units of the second queue that were taken from it and gave way.
+    left_behind: VecDeque<Box<dyn Unit>>,
+    /// Commits of the first queue since the last of the second.
+    commits_ahead: usize,
     close: CancellationToken,
     next_heartbeat: Instant,
 }
 
 impl WriterTask {
     async fn work(mut self) {
-        while let Some(units) = self.take_waiting().await {
-            self.commit(units).await;
+        while let Some(taken) = self.take_waiting().await {
+            match taken {
+                Taken::Units(units) => {
+                    self.commits_ahead += 1;
+                    self.commit(units).await;
+                }
+                Taken::Behind => {
+                    self.commits_ahead = 0;
+                    self.commit_behind().await;
+                }
+            }
         }
         self.finish().await;
     }
 
     /// The units that wait, at least one; `None` when there will be no more.
-    async fn take_waiting(&mut self) -> Option<VecDeque<Box<dyn Unit>>> {
+    async fn take_waiting(&mut self) -> Option<Taken> {
         let first = loop {
+            self.take_behind();
+            if !self.left_behind.is_empty()
+                && !self.close.is_cancelled()
+                && (self.waiting.is_empty() || COMMITS_AHEAD_MAX <= self.commits_ahead)
+            {
+                return Some(Taken::Behind);
+            }
             if self.waiting.is_closed() {
                 // Not `recv`: it would also wait for senders that have a place but are not being polled.
                 break self.waiting.try_recv().ok();
@@ -160,6 +221,7 @@ impl WriterTask {
                 () = self.close.cancelled() => self.waiting.close(),
                 () = tokio::time::sleep_until(self.next_heartbeat) => self.heartbeat().await,
                 first = self.waiting.recv() => break first,
+                Some(unit) = self.waiting_behind.recv() => self.left_behind.push_back(unit),
             }
         };
         let mut units = VecDeque::from([first?]);
@@ -168,7 +230,29 @@ impl WriterTask {
         {
             units.push_back(unit);
         }
-        Some(units)
+        Some(Taken::Units(units))
+    }
+
+    /// Bring over what waits in the second queue.
+    fn take_behind(&mut self) {
+        while self.left_behind.len() < BEHIND_MAX
+            && let Ok(unit) = self.waiting_behind.try_recv()
+        {
+            self.left_behind.push_back(unit);
+        }
+    }
+
+    /// Units of the second queue in one transaction, until one of the first queue waits.
+    async fn commit_behind(&mut self) {
+        let mut units = std::mem::take(&mut self.left_behind);
+        if let [_] = units.make_contiguous()
+            && let Some(unit) = units.pop_front()
+        {
+            return self.commit_alone(unit).await;
+        }
+        self.commit_together(&mut units, |task| !task.waiting.is_empty()).await;
+        units.append(&mut self.left_behind);
+        self.left_behind = units;
     }
 
     /// Tell that we live, if we may hold leases. A failure shows at the next beat or as a lost lease.
@@ -189,7 +273,7 @@ impl WriterTask {
                 self.commit_alone(unit).await;
             } else {
                 units.push_front(unit);
-                self.commit_together(&mut units).await;
+                self.commit_together(&mut units, |_| false).await;
             }
         }
     }
@@ -209,15 +293,15 @@ impl WriterTask {
         unit.answer(outcome);
     }
 
-    /// As many units as fit into the time of one transaction.
-    async fn commit_together(&mut self, units: &mut VecDeque<Box<dyn Unit>>) {
+    /// As many units as fit into the time of one transaction, at least one, or until they are to give way.
+    async fn commit_together(&mut self, units: &mut VecDeque<Box<dyn Unit>>, gives_way: fn(&Self) -> bool) {
         if let Err(error) = self.begin().await {
             units.drain(..).for_each(|unit| unit.answer(Err(error.clone())));
             return;
         }
         let began = Instant::now();
         let mut done = Vec::with_capacity(units.len());
-        while began.elapsed() < BATCH_TIME_MAX
+        while (done.is_empty() || began.elapsed() < BATCH_TIME_MAX && !gives_way(self))
             && let Some(mut unit) = units.pop_front()
         {
             match self.run_under_savepoint(unit.as_mut()).await {
@@ -319,6 +403,14 @@ impl WriterTask {
             tracing::warn!("closing the database: {error}");
         }
     }
+}
+
+/// What is to be done next.
+enum Taken {
+    /// These units of the first queue.
+    Units(VecDeque<Box<dyn Unit>>),
+    /// Those of the second that were brought over.
+    Behind,
 }
 
 /// SQLite rolled the whole transaction back in the middle of it.

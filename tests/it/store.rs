@@ -8,7 +8,9 @@ use sqlx::{Connection, SqliteConnection};
 use threadkeep::clock::Clock;
 use threadkeep::store::fork::Fork;
 use threadkeep::store::list::{Anchor, SortKey, ThreadQuery};
-use threadkeep::store::rollout_files::{FileImport, ImportProblem, RolloutFileRow};
+use threadkeep::store::rollout_files::{
+    FileImport, ImportProblem, Packer, PreparedImports, RolloutFileRow, Urgency,
+};
 use threadkeep::store::rows::{
     Append, ItemRow, LeaseChange, Lines, ThreadPatch, ThreadRow, TokenCounts, TurnRow, UsageRow,
 };
@@ -516,7 +518,9 @@ async fn deleted_thread_is_gone_from_every_table() {
             ..RolloutFileRow::default()
         };
         let problems = vec![ImportProblem { line: 3, reason: "odd".to_owned() }];
-        store.import_files(vec![FileImport { file, problems, ..FileImport::default() }]).await.unwrap();
+        let mut imports = PreparedImports::default();
+        imports.add(FileImport { file, problems, ..FileImport::default() }, &mut Packer::kept()).unwrap();
+        store.import_files(imports, Urgency::Awaited).await.unwrap();
     }
     assert!(store.delete_thread("deleted").await.unwrap());
     assert!(!store.delete_thread("deleted").await.unwrap());
