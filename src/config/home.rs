@@ -12,6 +12,24 @@ pub struct Home(PathBuf);
 struct AuthFile {
     #[serde(rename = "OPENAI_API_KEY")]
     api_key: Option<String>,
+    tokens: Option<ChatGptLogin>,
+}
+
+/// A ChatGPT login, as `auth.json` keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct ChatGptLogin {
+    /// A JWT that says who the user is.
+    #[serde(default)]
+    pub id_token: String,
+    /// Opens the backend.
+    #[serde(default)]
+    pub access_token: String,
+    /// Brings a new access token.
+    #[serde(default)]
+    pub refresh_token: String,
+    /// The account, if the login names one.
+    #[serde(default)]
+    pub account_id: Option<String>,
 }
 
 impl Home {
@@ -48,8 +66,17 @@ impl Home {
 
     /// The key of `auth.json`, if there is one.
     pub fn api_key(&self) -> Option<String> {
+        self.auth_file()?.api_key.filter(|key| !key.is_empty())
+    }
+
+    /// The ChatGPT login of `auth.json`, if there is one.
+    pub fn chatgpt_login(&self) -> Option<ChatGptLogin> {
+        self.auth_file()?.tokens.filter(|login| !login.access_token.is_empty())
+    }
+
+    fn auth_file(&self) -> Option<AuthFile> {
         let text = std::fs::read_to_string(self.0.join("auth.json")).ok()?;
-        serde_json::from_str::<AuthFile>(&text).ok()?.api_key.filter(|key| !key.is_empty())
+        serde_json::from_str(&text).ok()
     }
 
     /// An id of this home, made once.

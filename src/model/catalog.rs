@@ -15,12 +15,24 @@ pub struct ModelInfo {
     pub context_window: i64,
     /// Effort used when none is set.
     pub default_effort: &'static str,
+    /// Service tiers it can be asked for.
+    pub service_tiers: &'static [&'static str],
 }
 
 /// The known models.
 pub const MODELS: &[ModelInfo] = &[
-    ModelInfo { model: "gpt-5.5", context_window: 272_000, default_effort: "medium" },
-    ModelInfo { model: "gpt-6.2-sol", context_window: 500_000, default_effort: "medium" },
+    ModelInfo {
+        model: "gpt-5.5",
+        context_window: 272_000,
+        default_effort: "medium",
+        service_tiers: &["priority"],
+    },
+    ModelInfo {
+        model: "gpt-6.2-sol",
+        context_window: 500_000,
+        default_effort: "medium",
+        service_tiers: &["priority"],
+    },
 ];
 
 /// A known model by its name.

@@ -67,7 +67,7 @@ pub struct ThreadSettingsUpdateResponse {}
 
 /// Params of `turn/settings/update`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TurnSettingsUpdateParams {
     /// `approvalsReviewer`.
     #[serde(default)]
@@ -333,8 +333,14 @@ pub enum ModeKind {
     /// `plan`.
     #[serde(rename = "plan")]
     Plan,
-    /// `default`.
-    #[serde(rename = "default")]
+    /// `default`; the other words are older names of modes that are gone.
+    #[serde(
+        rename = "default",
+        alias = "code",
+        alias = "custom",
+        alias = "execute",
+        alias = "pair_programming"
+    )]
     Default,
 }
 

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use super::error::RpcError;
 use crate::config::provider::OPENAI;
 use crate::model::catalog::{DEFAULT_MODEL, MODELS};
+use crate::protocol::id::ThreadId;
+use crate::protocol::usage::GetAccountTokenUsageParams;
 use crate::runtime::Runtime;
 use crate::runtime::client::Request;
 
@@ -39,8 +41,32 @@ pub(super) async fn account_read(runtime: Arc<Runtime>, _: Anything, _: Arc<dyn 
     Ok(json!({"account": account, "requiresOpenaiAuth": provider == OPENAI}))
 }
 
-pub(super) async fn rate_limits_read(_: Arc<Runtime>, _: Anything, _: Arc<dyn Request>) -> Reply {
-    Err(RpcError::invalid("codex account authentication required to read rate limits"))
+pub(super) async fn rate_limits_read(runtime: Arc<Runtime>, _: Anything, _: Arc<dyn Request>) -> Reply {
+    Err(RpcError::invalid(no_account(&runtime, "read rate limits")))
+}
+
+/// `account/usage/read`: what the provider has counted for an account. Our own count is `usage/report`.
+pub(super) async fn usage_read(
+    runtime: Arc<Runtime>,
+    params: GetAccountTokenUsageParams,
+    _: Arc<dyn Request>,
+) -> Reply {
+    if let Some(id) = &params.thread_id {
+        ThreadId::parse(id).map_err(|error| RpcError::invalid(format!("invalid thread id: {error}")))?;
+    }
+    Err(RpcError::invalid(no_account(&runtime, "read token usage")))
+}
+
+/// Why nothing can be said of an account (`protocol/usage.md`, section 6).
+fn no_account(runtime: &Runtime, what: &str) -> String {
+    let home = runtime.config.home();
+    if home.chatgpt_login().is_some() {
+        format!("cannot {what} of a ChatGPT account: this server counts for itself, see `usage/report`")
+    } else if home.api_key().is_some() {
+        format!("chatgpt authentication required to {what}")
+    } else {
+        format!("codex account authentication required to {what}")
+    }
 }
 
 pub(super) async fn model_list(runtime: Arc<Runtime>, _: Anything, _: Arc<dyn Request>) -> Reply {

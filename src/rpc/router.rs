@@ -81,6 +81,7 @@ pub fn build(runtime: Arc<Runtime>) -> anyhow::Result<RpcModule<Arc<Runtime>>> {
     router.initialize()?;
     router.method("account/rateLimits/read", about::rate_limits_read)?;
     router.method("account/read", about::account_read)?;
+    router.method("account/usage/read", about::usage_read)?;
     router.method("collaborationMode/list", about::collaboration_mode_list)?;
     router.method("config/read", about::config_read)?;
     router.method_without_params("configRequirements/read", about::config_requirements_read)?;
@@ -109,6 +110,7 @@ pub fn build(runtime: Arc<Runtime>) -> anyhow::Result<RpcModule<Arc<Runtime>>> {
     router.method("thread/unarchive", thread::unarchive)?;
     router.method("thread/unsubscribe", thread::unsubscribe)?;
     router.method("turn/interrupt", turn::interrupt)?;
+    router.method("turn/settings/update", turn::settings_update)?;
     router.method("turn/start", turn::start)?;
     router.method("turn/steer", turn::steer)?;
     Ok(router.module)

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::error::RpcError;
+use crate::protocol::settings::{TurnSettingsUpdateParams, TurnSettingsUpdateResponse};
 use crate::protocol::turn::{
     TurnInterruptParams, TurnInterruptResponse, TurnStartParams, TurnStartResponse, TurnSteerParams,
     TurnSteerResponse,
@@ -33,4 +34,12 @@ pub(super) async fn interrupt(
 ) -> Result<TurnInterruptResponse, RpcError> {
     runtime.interrupt_turn(params, &request).await?;
     Ok(TurnInterruptResponse {})
+}
+
+pub(super) async fn settings_update(
+    runtime: Arc<Runtime>,
+    params: TurnSettingsUpdateParams,
+    _: Arc<dyn Request>,
+) -> Result<TurnSettingsUpdateResponse, RpcError> {
+    Ok(TurnSettingsUpdateResponse { status: runtime.update_turn_settings(params).await? })
 }

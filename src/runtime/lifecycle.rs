@@ -16,7 +16,9 @@ use super::settings::Overrides;
 use super::thread::{Command, Submission, Unload};
 use super::turn::TurnOptions;
 use super::{Runtime, parse_id, view};
-use crate::protocol::settings::ThreadSettingsUpdateParams;
+use crate::protocol::settings::{
+    ThreadSettingsUpdateParams, TurnSettingsUpdateParams, TurnSettingsUpdateStatus,
+};
 use crate::protocol::thread::{
     Thread, ThreadInjectItemsParams, ThreadMetadataUpdateParams, ThreadSetNameParams, ThreadStatus,
     ThreadUnsubscribeStatus,
@@ -353,6 +355,9 @@ impl Runtime {
             sandbox_policy: params.sandbox_policy,
             permissions: params.permissions,
             cwd: params.cwd,
+            environments: params
+                .environments
+                .map(|list| list.into_iter().map(|environment| environment.environment_id).collect()),
             collaboration_mode: params.collaboration_mode,
             personality: params.personality,
             disabled_plugin_ids: params.disabled_plugin_ids,
@@ -360,6 +365,18 @@ impl Runtime {
         };
         let request = request.clone();
         handle.ask(|reply| Command::UpdateSettings(Box::new(overrides), request, reply)).await
+    }
+
+    /// `turn/settings/update`.
+    ///
+    /// # Errors
+    /// The thread is not loaded, the feature is off, or nothing is known of a model.
+    pub async fn update_turn_settings(
+        self: &Arc<Self>,
+        params: TurnSettingsUpdateParams,
+    ) -> Result<TurnSettingsUpdateStatus> {
+        let handle = handle_of(self, &params.thread_id)?;
+        handle.ask(|reply| Command::UpdateStep(Box::new(params), reply)).await
     }
 
     /// `thread/inject_items`.

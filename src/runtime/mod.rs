@@ -18,6 +18,7 @@ pub mod prompt;
 pub mod recorder;
 pub mod settings;
 pub mod steering;
+pub mod step;
 pub mod thread;
 pub mod turn;
 pub mod user_shell;

@@ -186,6 +186,7 @@ impl Settings {
             self.model = model.clone();
         }
         if let Some(effort) = &overrides.effort {
+            check_effort(effort)?;
             self.effort = Some(effort.clone());
         }
         if let Some(summary) = overrides.summary {
@@ -194,10 +195,12 @@ impl Settings {
         match &overrides.service_tier {
             Some(Some(tier)) if tier == "fast" => self.service_tier = Some("priority".to_owned()),
             Some(Some(tier)) => self.service_tier = Some(tier.clone()),
-            Some(None) => self.service_tier = None,
+            // That is how a cleared tier is reported.
+            Some(None) => self.service_tier = Some("default".to_owned()),
             None => {}
         }
         if let Some(mode) = &overrides.collaboration_mode {
+            mode.settings.reasoning_effort.as_deref().map_or(Ok(()), check_effort)?;
             self.mode = mode.mode;
             self.model = mode.settings.model.clone();
             self.effort = mode.settings.reasoning_effort.clone();
@@ -335,6 +338,17 @@ impl Settings {
         }
         Ok(Settings::deserialize(&value).unwrap_or(base))
     }
+}
+
+/// Refuse an effort that is none.
+///
+/// # Errors
+/// It is empty.
+pub(super) fn check_effort(effort: &str) -> Result<()> {
+    if effort.is_empty() {
+        return Err(RuntimeError::invalid("Invalid request: reasoning_effort must not be empty"));
+    }
+    Ok(())
 }
 
 /// The policy that a short name stands for, with the configuration's details.

@@ -26,10 +26,12 @@ use super::notify::Notify;
 use super::recorder::{Recorder, TurnSeed};
 use super::settings::{Overrides, Settings};
 use super::steering::Steering;
+use super::step::{self, NextStep};
 use super::turn::{self, TurnContext, TurnOptions};
 use super::user_shell::{self, UserCommand};
 use super::view;
 use crate::config::Config;
+use crate::protocol::settings::{TurnSettingsUpdateParams, TurnSettingsUpdateStatus};
 use crate::protocol::thread::{Thread, ThreadActiveFlag, ThreadStatus};
 use crate::protocol::turn::{Turn, TurnItemsView, TurnStatus};
 use crate::store::rows::{ThreadPatch, ThreadRow};
@@ -120,6 +122,8 @@ pub enum Command {
     Unsubscribe(ConnectionId, Reply<bool>),
     /// `thread/settings/update`.
     UpdateSettings(Box<Overrides>, Arc<dyn Request>, Reply<()>),
+    /// `turn/settings/update`: for the later requests of the running turn, if it is this one.
+    UpdateStep(Box<TurnSettingsUpdateParams>, Reply<TurnSettingsUpdateStatus>),
     /// Send a client that has resumed the questions that are open; its replays are in the outbox.
     ReplayQuestions(Arc<dyn Client>),
     /// `thread/inject_items`.
@@ -368,6 +372,9 @@ impl Actor {
                 }
                 let _ = reply.send(outcome.map(drop));
             }
+            Command::UpdateStep(params, reply) => {
+                let _ = reply.send(self.update_step(&params));
+            }
             Command::InjectItems(items, reply) => {
                 let outcome = self.recorder.lock().await.inject(&items).await;
                 let _ = reply.send(self.recorded(outcome).await);
@@ -525,6 +532,7 @@ impl Actor {
             runtime: self.runtime.clone(),
             notify: self.notify.clone(),
             recorder: self.recorder.clone(),
+            step: NextStep::new(&started.settings, options.service_tier.as_deref()),
             settings: started.settings,
             config: self.config.clone(),
             provider,
@@ -693,6 +701,22 @@ impl Actor {
         lock(&self.live).settings = settings;
         self.recorded(outcome).await?;
         Ok(true)
+    }
+
+    fn update_step(&self, params: &TurnSettingsUpdateParams) -> Result<TurnSettingsUpdateStatus> {
+        if !self.config.feature(step::FEATURE, false) {
+            return Err(RuntimeError::invalid(format!(
+                "turn settings updates require the {} feature",
+                step::FEATURE
+            )));
+        }
+        match &self.running {
+            Some(running) if running.turn_id == params.turn_id => {
+                running.context.step.update(params)?;
+                Ok(TurnSettingsUpdateStatus::Applied)
+            }
+            _ => Ok(TurnSettingsUpdateStatus::TargetUnavailable),
+        }
     }
 
     async fn patch(&mut self, patch: ThreadPatch) -> Result<ThreadRow> {

@@ -20,6 +20,7 @@ use super::recorder::{Recorder, ResponseUsage, TurnEnd};
 use super::response::{Outcome, Response};
 use super::settings::Settings;
 use super::steering::Steering;
+use super::step::{NextStep, StepSettings};
 use super::thread::{Command, TurnEnded, TurnReport};
 use super::user_shell::{self, UserCommand};
 use super::view;
@@ -51,6 +52,8 @@ pub struct TurnContext {
     pub(super) notify: Notify,
     pub(super) recorder: Arc<Mutex<Recorder>>,
     pub(super) settings: Settings,
+    /// What the next request asks with.
+    pub(super) step: NextStep,
     pub(super) config: Arc<Config>,
     pub(super) provider: ProviderConfig,
     pub(super) options: TurnOptions,
@@ -71,6 +74,7 @@ pub struct TurnContext {
 pub fn spawn(context: Arc<TurnContext>) {
     tokio::spawn(async move {
         let mut running = RunningTurn {
+            asked: context.step.current(),
             context,
             tokens: TokenCounts::default(),
             turn_state: None,
@@ -101,6 +105,8 @@ pub fn fallback_metadata_warning(notify: &Notify, model: &str) -> Option<Event> 
 
 pub(super) struct RunningTurn {
     pub(super) context: Arc<TurnContext>,
+    /// What the last request asked with.
+    asked: StepSettings,
     /// Sum over the turn.
     tokens: TokenCounts,
     turn_state: Option<String>,
@@ -276,7 +282,7 @@ impl RunningTurn {
             },
             tokens,
             turn_tokens: self.tokens,
-            model: self.context.settings.model.clone(),
+            model: self.asked.model.clone(),
             model_provider: self.context.settings.model_provider.clone(),
             window,
         });
@@ -336,7 +342,7 @@ impl RunningTurn {
     }
 
     fn window(&self) -> i64 {
-        catalog::reported_window(&self.context.settings.model, self.context.config.model_context_window)
+        catalog::reported_window(&self.asked.model, self.context.config.model_context_window)
     }
 
     /// Carry out the calls of a response and record their outputs.
@@ -361,8 +367,9 @@ impl RunningTurn {
         self.context.record_items(model_items, wire).await
     }
 
-    async fn request(&self) -> Result<Request, TurnError> {
-        let context = &self.context;
+    async fn request(&mut self) -> Result<Request, TurnError> {
+        self.asked = self.context.step.current();
+        let (context, asked) = (&self.context, &self.asked);
         let (input, window_number, session_id) = {
             let mut recorder = context.recorder.lock().await;
             let input = recorder.context().await.map_err(internal)?;
@@ -374,15 +381,15 @@ impl RunningTurn {
         let turn_metadata = json!({
             "session_id": session_id, "thread_id": thread_id, "turn_id": context.turn.id, "window_id": window_id,
             "window_number": window_number, "request_kind": "turn", "root_turn_id": context.turn.root_turn_id,
-            "turn_started_at_unix_ms": context.started_at_ms, "model": settings.model,
+            "turn_started_at_unix_ms": context.started_at_ms, "model": asked.model,
         })
         .to_string();
-        let effort = settings
+        let effort = asked
             .effort
             .clone()
-            .or_else(|| catalog::find(&settings.model).map(|info| info.default_effort.to_owned()));
+            .or_else(|| catalog::find(&asked.model).map(|info| info.default_effort.to_owned()));
         let summary =
-            settings.summary.as_ref().map(|summary| json!(summary)).filter(|summary| summary != "none");
+            asked.summary.as_ref().map(|summary| json!(summary)).filter(|summary| summary != "none");
         let text = context.options.output_schema.as_ref().map(|schema| {
             json!({"format": {"type": "json_schema", "strict": true, "schema": schema, "name": "output_schema"}})
         });
@@ -394,7 +401,7 @@ impl RunningTurn {
             settings.base_instructions.clone().unwrap_or_else(|| prompt::BASE_INSTRUCTIONS.to_owned());
         Ok(Request {
             body: Body {
-                model: settings.model.clone(),
+                model: asked.model.clone(),
                 instructions,
                 stream: true,
                 input,
@@ -404,7 +411,7 @@ impl RunningTurn {
                 reasoning: Reasoning { effort, summary },
                 store: false,
                 include: ["reasoning.encrypted_content"],
-                service_tier: context.options.service_tier.clone().or_else(|| settings.service_tier.clone()),
+                service_tier: asked.tier_on_the_wire(),
                 prompt_cache_key: thread_id.clone(),
                 text,
                 client_metadata,

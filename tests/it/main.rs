@@ -10,6 +10,7 @@ mod listening;
 mod mirror;
 mod processes;
 mod schema;
+mod settings;
 mod store;
 mod support;
 mod threads;
