@@ -55,6 +55,11 @@ impl Clock {
         DateTime::from_timestamp_millis(self.now_ms()).unwrap_or_default()
     }
 
+    /// The date where the server stands, as `YYYY-MM-DD`.
+    pub fn today(&self) -> String {
+        self.now().with_timezone(&chrono::Local).format("%Y-%m-%d").to_string()
+    }
+
     /// A new id that sorts by its time (UUIDv7), as threads and turns have.
     #[expect(clippy::disallowed_methods, reason = "this is the one place")]
     pub fn new_id(&self) -> Uuid {

@@ -31,6 +31,8 @@ pub struct Config {
     pub model_context_window: Option<i64>,
     /// Tokens of context from which a turn compacts first.
     pub model_auto_compact_token_limit: Option<i64>,
+    /// Asks for the summary of a compaction, instead of our own words.
+    pub compact_prompt: Option<String>,
     /// Service tier of new threads.
     pub service_tier: Option<String>,
     /// When a client is asked.
@@ -138,6 +140,7 @@ impl Default for Config {
             model_reasoning_summary: None,
             model_context_window: None,
             model_auto_compact_token_limit: None,
+            compact_prompt: None,
             service_tier: None,
             approval_policy: AskForApproval::OnRequest,
             approvals_reviewer: ApprovalsReviewer::User,
@@ -170,7 +173,6 @@ pub(super) const FOREIGN_KEYS: &[&str] = &[
     "chatgpt_base_url",
     "check_for_update_on_startup",
     "cli_auth_credentials_store",
-    "compact_prompt",
     "default_permissions",
     "disable_paste_burst",
     "file_opener",

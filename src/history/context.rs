@@ -31,6 +31,12 @@ const SENT: &[&str] = &[
 #[derive(Debug, Default)]
 pub struct Context {
     items: Vec<Box<RawValue>>,
+    /// Number of the next line.
+    line: i64,
+    /// What the user said, with the numbers of the lines: what a compaction may keep.
+    said: Vec<(i64, Box<RawValue>)>,
+    /// How many compactions there were.
+    window_number: u64,
     /// Where each turn with a user's message begins: rolling back counts these.
     starts: Vec<usize>,
     /// Where the announced turn begins that has no user's message so far.
@@ -40,8 +46,43 @@ pub struct Context {
 }
 
 impl Context {
+    /// The past from this line on, which is a compaction or the first.
+    pub fn starting_at(line: i64) -> Context {
+        Context { line, ..Context::default() }
+    }
+
+    /// A message of the user that a compaction keeps, from before the first line that is fed.
+    pub fn offer(&mut self, number: i64, line: &Line<'_>) {
+        if let Record::ResponseItem(item) = &line.record
+            && let Some(json) = to_input(item)
+        {
+            self.said.push((number, json));
+        }
+    }
+
+    /// A line that could not be read.
+    pub fn skip(&mut self) {
+        self.line += 1;
+    }
+
+    /// What the user said since the beginning or, with what was kept, since the last compaction, with the numbers of
+    /// the lines.
+    pub fn said(&self) -> &[(i64, Box<RawValue>)] {
+        &self.said
+    }
+
+    /// How many compactions there were.
+    pub fn window_number(&self) -> u64 {
+        self.window_number
+    }
+
     /// Take a line.
     pub fn feed(&mut self, line: &Line<'_>) {
+        self.take(line);
+        self.line += 1;
+    }
+
+    fn take(&mut self, line: &Line<'_>) {
         match &line.record {
             Record::ResponseItem(item) | Record::BareItem(item) => self.push(item),
             Record::Session(_, items) => items.iter().for_each(|item| self.push(item)),
@@ -49,6 +90,10 @@ impl Context {
                 self.items.clear();
                 self.starts.clear();
                 self.announced = self.announced.map(|_| 0);
+                self.window_number = compacted.window_number.unwrap_or(self.window_number + 1);
+                let kept: Vec<i64> = compacted.kept_lines_back.iter().map(|back| self.line - back).collect();
+                self.said.retain(|(number, _)| kept.contains(number));
+                self.items.extend(self.said.iter().map(|(_, item)| item.clone()));
                 match &compacted.replacement_history {
                     Some(history) => history.iter().for_each(|item| self.push(item)),
                     None => self.push_summary(compacted.message.as_deref().unwrap_or_default()),
@@ -85,6 +130,7 @@ impl Context {
                 None if self.is_announced => {}
                 None => self.starts.push(self.items.len()),
             }
+            self.said.push((self.line, json.clone()));
         }
         self.items.push(json);
     }
@@ -300,6 +346,15 @@ mod tests {
             &["user summary", "user two"],
         );
         check(&[said("user", "one"), ("compacted", json!({"message": "m"}))], &["user m"]);
+    }
+
+    #[test]
+    fn a_compaction_keeps_what_it_names() {
+        let compacted = |back: &[i64]| ("compacted", json!({"message": "m", "kept_lines_back": back}));
+        let lines = [said("user", "one"), said("assistant", "1"), said("user", "two"), compacted(&[3, 1])];
+        check(&lines, &["user one", "user two", "user m"]);
+        let more = [&lines[..], &[said("user", "three"), compacted(&[5, 1])]].concat();
+        check(&more, &["user one", "user three", "user m"]);
     }
 
     #[test]

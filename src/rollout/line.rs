@@ -137,6 +137,13 @@ pub struct Compacted<'a> {
     /// What the model is shown in its place.
     #[serde(borrow, default)]
     pub replacement_history: Option<Vec<&'a RawValue>>,
+    /// Ours, instead of repeating them: messages of the user that the model is still shown before the summary, by how
+    /// many lines before this one they stand.
+    #[serde(default)]
+    pub kept_lines_back: Vec<i64>,
+    /// Ours: how many compactions there were, this one included.
+    #[serde(default)]
+    pub window_number: Option<u64>,
 }
 
 /// Token counts as the lines have them.

@@ -92,6 +92,7 @@ pub fn build(runtime: Arc<Runtime>) -> anyhow::Result<RpcModule<Arc<Runtime>>> {
     router.method("thread/backgroundTerminals/clean", terminal::clean)?;
     router.method("thread/backgroundTerminals/list", terminal::list)?;
     router.method("thread/backgroundTerminals/terminate", terminal::terminate)?;
+    router.method("thread/compact/start", thread::compact)?;
     router.method("thread/delete", thread::delete)?;
     router.method("thread/fork", thread::fork)?;
     router.method("thread/inject_items", thread::inject_items)?;

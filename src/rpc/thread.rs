@@ -8,12 +8,13 @@ use crate::protocol::item::{
 };
 use crate::protocol::settings::{ThreadSettingsUpdateParams, ThreadSettingsUpdateResponse};
 use crate::protocol::thread::{
-    ThreadArchiveParams, ThreadArchiveResponse, ThreadDeleteParams, ThreadDeleteResponse, ThreadForkParams,
-    ThreadForkResponse, ThreadInjectItemsParams, ThreadInjectItemsResponse, ThreadListParams,
-    ThreadListResponse, ThreadLoadedListParams, ThreadLoadedListResponse, ThreadMetadataUpdateParams,
-    ThreadMetadataUpdateResponse, ThreadReadParams, ThreadReadResponse, ThreadResumeParams,
-    ThreadResumeResponse, ThreadSetNameParams, ThreadSetNameResponse, ThreadStartParams, ThreadStartResponse,
-    ThreadUnarchiveParams, ThreadUnarchiveResponse, ThreadUnsubscribeParams, ThreadUnsubscribeResponse,
+    ThreadArchiveParams, ThreadArchiveResponse, ThreadCompactStartParams, ThreadCompactStartResponse,
+    ThreadDeleteParams, ThreadDeleteResponse, ThreadForkParams, ThreadForkResponse, ThreadInjectItemsParams,
+    ThreadInjectItemsResponse, ThreadListParams, ThreadListResponse, ThreadLoadedListParams,
+    ThreadLoadedListResponse, ThreadMetadataUpdateParams, ThreadMetadataUpdateResponse, ThreadReadParams,
+    ThreadReadResponse, ThreadResumeParams, ThreadResumeResponse, ThreadSetNameParams, ThreadSetNameResponse,
+    ThreadStartParams, ThreadStartResponse, ThreadUnarchiveParams, ThreadUnarchiveResponse,
+    ThreadUnsubscribeParams, ThreadUnsubscribeResponse,
 };
 use crate::protocol::turn::{ThreadTurnsListParams, ThreadTurnsListResponse};
 use crate::runtime::Runtime;
@@ -43,6 +44,15 @@ pub(super) async fn fork(
     request: Arc<dyn Request>,
 ) -> Reply<ThreadForkResponse> {
     Ok(runtime.fork_thread(params, &request).await?)
+}
+
+pub(super) async fn compact(
+    runtime: Arc<Runtime>,
+    params: ThreadCompactStartParams,
+    request: Arc<dyn Request>,
+) -> Reply<ThreadCompactStartResponse> {
+    runtime.compact_thread(&params, &request).await?;
+    Ok(ThreadCompactStartResponse {})
 }
 
 pub(super) async fn read(

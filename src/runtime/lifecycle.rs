@@ -14,14 +14,14 @@ use super::notify::Notify;
 use super::reading::handle_of;
 use super::settings::Overrides;
 use super::thread::{Command, Submission, Unload};
-use super::turn::TurnOptions;
+use super::turn::{TurnKind, TurnOptions};
 use super::{Runtime, parse_id, view};
 use crate::protocol::settings::{
     ThreadSettingsUpdateParams, TurnSettingsUpdateParams, TurnSettingsUpdateStatus,
 };
 use crate::protocol::thread::{
-    Thread, ThreadInjectItemsParams, ThreadMetadataUpdateParams, ThreadSetNameParams, ThreadStatus,
-    ThreadUnsubscribeStatus,
+    Thread, ThreadCompactStartParams, ThreadInjectItemsParams, ThreadMetadataUpdateParams,
+    ThreadSetNameParams, ThreadStatus, ThreadUnsubscribeStatus,
 };
 use crate::protocol::turn::{Turn, TurnInterruptParams, TurnStartParams, TurnSteerParams};
 use crate::rollout::name;
@@ -304,7 +304,7 @@ impl Runtime {
                 output_schema: params.output_schema.filter(|schema| !schema.is_null()),
                 service_tier: params.service_tier_for_turn,
                 root_turn_id: params.root_turn_id,
-                user_command: None,
+                kind: TurnKind::Model,
             },
         };
         let request = request.clone();
@@ -377,6 +377,20 @@ impl Runtime {
     ) -> Result<TurnSettingsUpdateStatus> {
         let handle = handle_of(self, &params.thread_id)?;
         handle.ask(|reply| Command::UpdateStep(Box::new(params), reply)).await
+    }
+
+    /// `thread/compact/start`.
+    ///
+    /// # Errors
+    /// The thread is not loaded, or a turn runs.
+    pub async fn compact_thread(
+        self: &Arc<Self>,
+        params: &ThreadCompactStartParams,
+        request: &Arc<dyn Request>,
+    ) -> Result<()> {
+        let handle = handle_of(self, &params.thread_id)?;
+        let request = request.clone();
+        handle.ask(|reply| Command::Compact(request, reply)).await
     }
 
     /// `thread/inject_items`.

@@ -10,6 +10,7 @@ pub mod asking;
 pub mod calls;
 pub mod client;
 pub mod clients;
+mod compaction;
 pub mod error;
 pub mod requests;
 

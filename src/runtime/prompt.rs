@@ -134,6 +134,16 @@ fn environment(settings: &Settings) -> String {
     )
 }
 
+/// Asks for the summary of a compaction.
+pub const COMPACTION: &str = "\
+Your context is nearly full and will be cleared. Write a summary for yourself that lets you go on without anything else: \
+what the user wants, word for word where the wording matters; what has been done and found out, with the names of files \
+and commands; decisions and their reasons; what is still open, and the very next step. Answer with the summary alone.";
+
+/// Comes before the summary that stands for the past.
+pub const SUMMARY_HEAD: &str = "\
+The conversation up to here was summarised to make room. Your own summary of it follows; go on from there.";
+
 /// The message that tells the model that a turn was interrupted.
 pub const TURN_ABORTED: &str = "<turn_aborted>\nThe user interrupted this turn. Commands that were running may have \
                                 had part of their effect.\n</turn_aborted>";

@@ -13,12 +13,12 @@ use super::error::{Result, RuntimeError};
 use super::input::{self, UserMessage};
 use super::settings::Settings;
 use super::view;
-use super::{git, prompt};
+use super::{compaction, git, prompt};
 use crate::clock::Clock;
 use crate::history::context::{self, Context};
 use crate::import::mirror::Mirror;
 use crate::protocol::turn::{Turn, TurnItemsView, TurnStatus};
-use crate::rollout::line::{Parsed, Tokens, parse};
+use crate::rollout::line::{Parsed, Record, Tokens, parse};
 use crate::rollout::read;
 use crate::rollout::write::{Form, LineWriter, TokenUsageLines};
 use crate::store::rows::{
@@ -52,6 +52,8 @@ pub struct Recorder {
     total_usage: TokenCounts,
     /// How many compactions the context has seen.
     window_number: u64,
+    /// How many tokens the context takes up, as the last response or an estimate has it.
+    context_tokens: Option<i64>,
 }
 
 /// What a turn starts with.
@@ -138,6 +140,23 @@ pub struct ResponseUsage {
     pub window: i64,
 }
 
+/// A compaction that is to be recorded.
+#[derive(Debug)]
+pub struct Compaction<'a> {
+    /// What stands for the past.
+    pub summary: &'a str,
+    /// Lines of the user's messages that the model is still shown.
+    pub kept: &'a [i64],
+    /// The context that the model is told again.
+    pub context: &'a [Value],
+    /// The item.
+    pub wire: &'a Value,
+    /// Tokens of the response that has the summary.
+    pub usage: Option<&'a ResponseUsage>,
+    /// The end of the turn, if the compaction is all of it.
+    pub end: Option<&'a TurnEnd>,
+}
+
 impl Recorder {
     /// For a new thread, which is not stored yet.
     pub fn new(store: Store, clock: Clock, mirror: Mirror, row: ThreadRow, ephemeral: bool) -> Recorder {
@@ -156,6 +175,7 @@ impl Recorder {
             context: Some(Vec::new()),
             total_usage,
             window_number: 0,
+            context_tokens: None,
         }
     }
 
@@ -213,7 +233,7 @@ impl Recorder {
     pub async fn start_turn(&mut self, seed: TurnSeed) -> Result<Started> {
         let now_ms = self.clock.now_ms();
         let TurnSeed { turn_id, root_turn_id, message, content, instructions, mut settings } = seed;
-        let today = self.clock.now().with_timezone(&chrono::Local).format("%Y-%m-%d").to_string();
+        let today = self.clock.today();
         let (context, told) = prompt::context_messages(&settings, instructions.as_deref(), &today);
         settings.told = told;
         if !self.materialized && self.row.git_sha.is_none() && self.row.git_branch.is_none() {
@@ -336,6 +356,7 @@ impl Recorder {
             })
             .await?;
         if let Some(usage) = usage {
+            self.context_tokens = Some(usage.tokens.total);
             self.total_usage =
                 if self.ephemeral { self.total_usage + usage.tokens } else { appended.total_usage };
         }
@@ -378,25 +399,138 @@ impl Recorder {
         if let Some(context) = &self.context {
             return Ok(context.clone());
         }
-        let mut gathered = Context::default();
-        if self.materialized {
-            let mut line = self.row.context_from_line;
-            loop {
-                let runs = self.store.journal_from_line(&self.row.thread_id, line, RUNS_AT_A_TIME).await?;
-                let Some(last) = runs.last() else { break };
-                let next = last.first_line + read::lines(&last.bytes).count() as i64;
-                for run in &runs {
-                    let skip = usize::try_from(line - run.first_line).unwrap_or(0);
-                    feed(&mut gathered, read::lines(&run.bytes).skip(skip));
-                }
-                line = next;
-            }
-        } else {
-            feed(&mut gathered, read::lines(&self.memory));
-        }
+        let gathered = self.gather().await?;
+        self.window_number = gathered.window_number();
         let context: Vec<Arc<RawValue>> = gathered.finish().into_iter().map(Arc::from).collect();
         self.context = Some(context.clone());
         Ok(context)
+    }
+
+    /// Read the past from the last compaction on.
+    async fn gather(&self) -> Result<Context> {
+        let mut line = if self.materialized { self.row.context_from_line } else { 0 };
+        let mut gathered = Context::starting_at(line);
+        if !self.materialized {
+            feed(&mut gathered, read::lines(&self.memory));
+            return Ok(gathered);
+        }
+        self.offer_kept(line, &mut gathered).await?;
+        loop {
+            let runs = self.store.journal_from_line(&self.row.thread_id, line, RUNS_AT_A_TIME).await?;
+            let Some(last) = runs.last() else { return Ok(gathered) };
+            let next = last.first_line + read::lines(&last.bytes).count() as i64;
+            for run in &runs {
+                let skip = usize::try_from(line - run.first_line).unwrap_or(0);
+                feed(&mut gathered, read::lines(&run.bytes).skip(skip));
+            }
+            line = next;
+        }
+    }
+
+    /// The messages that the compaction at `line` keeps stand before it.
+    async fn offer_kept(&self, line: i64, gathered: &mut Context) -> Result<()> {
+        let Some(bytes) = self.journal_line(line).await? else { return Ok(()) };
+        let Parsed::Line(first) = parse(read::content(&bytes)) else { return Ok(()) };
+        let Record::Compacted(compacted) = &first.record else { return Ok(()) };
+        for number in compacted.kept_lines_back.iter().map(|back| line - back) {
+            let Some(bytes) = self.journal_line(number).await? else { continue };
+            if let Parsed::Line(kept) = parse(read::content(&bytes)) {
+                gathered.offer(number, &kept);
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of one line of the journal.
+    async fn journal_line(&self, number: i64) -> Result<Option<Vec<u8>>> {
+        if number < 0 {
+            return Ok(None);
+        }
+        let runs = self.store.journal_from_line(&self.row.thread_id, number, 1).await?;
+        let Some(run) = runs.first() else { return Ok(None) };
+        let skip = usize::try_from(number - run.first_line).unwrap_or(0);
+        Ok(read::lines(&run.bytes).nth(skip).map(<[u8]>::to_vec))
+    }
+
+    // Compaction --------------------------------------------------------------------------------------------------
+
+    /// What the user said that a compaction may keep, with the numbers of the lines; and the number of the next line.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn said(&self) -> Result<(Vec<(i64, Box<RawValue>)>, i64)> {
+        let next = if self.materialized { self.row.journal_lines } else { self.memory_lines };
+        Ok((self.gather().await?.said().to_vec(), next))
+    }
+
+    /// How many tokens the model's context takes up: as the last response said, or about so many.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn context_size(&mut self) -> Result<i64> {
+        match self.context_tokens {
+            Some(tokens) => Ok(tokens),
+            None if self.materialized => {
+                let estimate = self.estimate().await?;
+                self.context_tokens = Some(estimate);
+                Ok(estimate)
+            }
+            None => Ok(0),
+        }
+    }
+
+    async fn estimate(&mut self) -> Result<i64> {
+        let tokens: usize = self.context().await?.iter().map(|item| compaction::tokens_of(item.get())).sum();
+        Ok(i64::try_from(tokens).unwrap_or(i64::MAX))
+    }
+
+    /// How many tokens the model's context takes up, as far as is known; `None` until a response or an estimate.
+    pub fn context_tokens(&self) -> Option<i64> {
+        self.context_tokens
+    }
+
+    /// Record a compaction: the model's context starts anew with it. Returns the new totals.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn compacted(&mut self, turn_id: &str, compaction: &Compaction<'_>) -> Result<TokenCounts> {
+        let now_ms = self.clock.now_ms();
+        let window_number = self.window_number + 1;
+        let outcome = self
+            .record(|draft, this| {
+                let at = this.draft_line(draft);
+                let back: Vec<i64> = compaction.kept.iter().map(|line| at - line).collect();
+                draft.append.context_restart = Some(draft.lines.count());
+                draft.lines.record(
+                    "compacted",
+                    &json!({"message": compaction.summary, "kept_lines_back": back, "window_number": window_number}),
+                );
+                for item in compaction.context {
+                    this.push_item(draft, item);
+                }
+                this.push_wire_item(draft, turn_id, compaction.wire);
+                if let Some(usage) = compaction.usage {
+                    this.push_usage(draft, turn_id, usage, now_ms);
+                }
+                if let Some(end) = compaction.end {
+                    this.push_end(draft, end, now_ms);
+                }
+            })
+            .await?;
+        self.window_number = window_number;
+        self.context = None;
+        if let Some(usage) = compaction.usage {
+            self.total_usage =
+                if self.ephemeral { self.total_usage + usage.tokens } else { outcome.total_usage };
+        }
+        self.context_tokens = Some(self.estimate().await?);
+        Ok(self.total_usage)
+    }
+
+    /// The number that the next line of a draft will have.
+    fn draft_line(&self, draft: &Draft) -> i64 {
+        let before = if self.materialized { self.row.journal_lines } else { self.memory_lines };
+        before + draft.lines.count()
     }
 
     // Other changes -----------------------------------------------------------------------------------------------
@@ -473,6 +607,7 @@ impl Recorder {
                 // It becomes an empty line, so that none runs into the one that was cut.
                 bytes.insert(0, b'\n');
                 count += 1;
+                append.context_restart = append.context_restart.map(|line| line + 1);
             }
             place_turns(&mut append, self.row.journal_lines, count);
             append.lines = Lines { bytes, count };
@@ -718,8 +853,9 @@ impl Recorder {
 
 fn feed<'a>(gathered: &mut Context, lines: impl Iterator<Item = &'a [u8]>) {
     for line in lines {
-        if let Parsed::Line(line) = parse(read::content(line)) {
-            gathered.feed(&line);
+        match parse(read::content(line)) {
+            Parsed::Line(line) => gathered.feed(&line),
+            _ => gathered.skip(),
         }
     }
 }

@@ -238,7 +238,7 @@ fn search_action(action: &Value) -> Value {
     Value::Object(out)
 }
 
-fn counts(usage: Usage) -> TokenCounts {
+pub(super) fn counts(usage: Usage) -> TokenCounts {
     TokenCounts {
         input: usage.input_tokens,
         cached_input: usage.cached_tokens,

@@ -20,6 +20,7 @@ use super::Runtime;
 use super::asking::{Asking, Question, Questions};
 use super::calls::ThreadTools;
 use super::client::{Client, ConnectionId, Event, Request};
+use super::compaction;
 use super::error::{Result, RuntimeError};
 use super::input::{self, UserMessage};
 use super::notify::Notify;
@@ -27,7 +28,7 @@ use super::recorder::{Recorder, TurnSeed};
 use super::settings::{Overrides, Settings};
 use super::steering::Steering;
 use super::step::{self, NextStep};
-use super::turn::{self, TurnContext, TurnOptions};
+use super::turn::{self, TurnContext, TurnKind, TurnOptions};
 use super::user_shell::{self, UserCommand};
 use super::view;
 use crate::config::Config;
@@ -114,6 +115,8 @@ pub enum Command {
     Steer(String, UserMessage, Reply<String>),
     /// `thread/shellCommand`: a turn of its own, or a part of the running one.
     UserCommand(UserCommand, Arc<dyn Request>, Reply<()>),
+    /// `thread/compact/start`.
+    Compact(Arc<dyn Request>, Reply<()>),
     /// `turn/interrupt`: end the running turn, which must be this one.
     Interrupt(String, Arc<dyn Request>, Reply<()>),
     /// A connection wants the thread's events; the reply's place is fixed, and `then` is sent after it.
@@ -351,6 +354,10 @@ impl Actor {
             Command::UserCommand(command, request, reply) => {
                 self.user_command(command, request, reply).await;
             }
+            Command::Compact(request, reply) => {
+                let outcome = self.compact(&*request).await;
+                let _ = reply.send(outcome);
+            }
             Command::Interrupt(turn_id, request, reply) => {
                 let _ = reply.send(self.interrupt(&turn_id, &*request));
             }
@@ -436,7 +443,7 @@ impl Actor {
         let submission = Submission {
             message: UserMessage::default(),
             overrides: Overrides::default(),
-            options: TurnOptions { user_command: Some(command), ..TurnOptions::default() },
+            options: TurnOptions { kind: TurnKind::UserCommand(command), ..TurnOptions::default() },
         };
         match self.prepare_turn(submission).await {
             Ok(Prepared::Run(prepared)) => {
@@ -452,12 +459,13 @@ impl Actor {
 
     /// Check a submission and record the start of its turn; nothing is told yet.
     async fn prepare_turn(&mut self, submission: Submission) -> Result<Prepared> {
-        let Submission { message, overrides, options } = submission;
+        let Submission { message, overrides, mut options } = submission;
         if let Some(turn) = self.same_submission(&message).await? {
             return Ok(Prepared::Same(Box::new(turn)));
         }
         if let Some(running) = &mut self.running {
-            if running.join(&message) {
+            let joins = running.context.options.kind.closed_to_messages().is_none();
+            if joins && running.join(&message) {
                 return Ok(Prepared::Same(Box::new(running.to_wire())));
             }
             return Ok(Prepared::Later(Submission { message, overrides, options }));
@@ -469,12 +477,23 @@ impl Actor {
         let provider =
             self.config.provider(&settings.model_provider).map_err(RuntimeError::configuration)?.clone();
         let turn_id = self.runtime.clock.new_id().to_string();
-        let content = input::to_model(&message.content, &settings.cwd);
+        let compacts_first =
+            matches!(options.kind, TurnKind::Model) && self.is_nearly_full(&settings).await?;
+        if compacts_first {
+            options.kind = TurnKind::CompactFirst;
+        }
+        // After the compaction the message joins the turn as one that came while it ran.
+        let at_once = if compacts_first {
+            UserMessage { client_id: message.client_id.clone(), content: Vec::new() }
+        } else {
+            message.clone()
+        };
+        let content = input::to_model(&at_once.content, &settings.cwd);
         let warning = turn::fallback_metadata_warning(&self.notify, &settings.model);
         let seed = TurnSeed {
             turn_id,
             root_turn_id: options.root_turn_id.clone(),
-            message: message.clone(),
+            message: at_once,
             content,
             instructions: self.instructions.clone(),
             settings,
@@ -515,6 +534,9 @@ impl Actor {
         }
         let cancel = CancellationToken::new();
         let steering = Arc::new(Steering::default());
+        if matches!(options.kind, TurnKind::CompactFirst) {
+            steering.push(message.clone());
+        }
         let mut client_messages = HashMap::new();
         if let Some(id) = &message.client_id {
             client_messages.insert(id.clone(), message);
@@ -526,6 +548,7 @@ impl Actor {
         }
         self.runtime.turns.started();
         let context = Arc::new(TurnContext {
+            instructions: self.instructions.clone(),
             asking: Asking::new(self.runtime.clone(), self.mailbox.clone(), cancel.clone()),
             tools: self.tools.clone(),
             diff: tokio::sync::Mutex::new(TurnDiff::new(std::path::Path::new(&started.settings.cwd))),
@@ -546,6 +569,29 @@ impl Actor {
         turn::spawn(context.clone());
         self.running =
             Some(Running { turn_id, context, cancel, steering, client_messages, late: Vec::new() });
+    }
+
+    /// Whether the model's context is to be compacted before more comes.
+    async fn is_nearly_full(&self, settings: &Settings) -> Result<bool> {
+        let limit = compaction::limit(&settings.model, &self.config);
+        Ok(self.recorder.lock().await.context_size().await? >= limit)
+    }
+
+    /// `thread/compact/start`.
+    async fn compact(&mut self, request: &dyn Request) -> Result<()> {
+        if self.running.is_some() {
+            return Err(RuntimeError::invalid("cannot compact a thread while a turn is running"));
+        }
+        let submission = Submission {
+            message: UserMessage::default(),
+            overrides: Overrides::default(),
+            options: TurnOptions { kind: TurnKind::Compact, ..TurnOptions::default() },
+        };
+        if let Prepared::Run(prepared) = self.prepare_turn(submission).await? {
+            request.reserve_reply();
+            self.announce_and_spawn(*prepared);
+        }
+        Ok(())
     }
 
     /// The turn that a client's message id already stands for. The same id with other input is an error.
@@ -585,6 +631,9 @@ impl Actor {
             return Err(RuntimeError::invalid(format!(
                 "expected active turn id `{expected}` but found `{found}`"
             )));
+        }
+        if let Some(kind) = running.context.options.kind.closed_to_messages() {
+            return Err(compaction::not_steerable(kind));
         }
         if let Some(id) = &message.client_id
             && let Some(earlier) = running.client_messages.get(id)

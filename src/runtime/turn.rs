@@ -13,6 +13,7 @@ use super::Runtime;
 use super::asking::Asking;
 use super::calls::{self, CarriedOut, Stop, ThreadTools};
 use super::client::Event;
+use super::compaction;
 use super::input::UserMessage;
 use super::notify::Notify;
 use super::prompt;
@@ -26,6 +27,7 @@ use super::user_shell::{self, UserCommand};
 use super::view;
 use crate::config::{Config, ProviderConfig};
 use crate::model::catalog;
+use crate::model::client::ResponseStream;
 use crate::model::error::{ModelError, Retry, delay};
 use crate::model::request::{Body, Reasoning, Request};
 use crate::protocol::error::{CodexErrorInfo, TurnError, WarningNotification};
@@ -42,8 +44,29 @@ pub struct TurnOptions {
     pub service_tier: Option<String>,
     /// The turn that this one belongs to.
     pub root_turn_id: Option<String>,
-    /// A user's own command: the turn is that alone, without the model.
-    pub user_command: Option<UserCommand>,
+    /// What the turn consists of.
+    pub kind: TurnKind,
+}
+
+/// What a turn consists of.
+#[derive(Clone, Debug, Default)]
+pub enum TurnKind {
+    /// The model answers.
+    #[default]
+    Model,
+    /// The context is compacted, then the model answers.
+    CompactFirst,
+    /// The context is compacted, and that is all.
+    Compact,
+    /// A user's own command, and that is all.
+    UserCommand(UserCommand),
+}
+
+impl TurnKind {
+    /// The word for a kind that no message may join.
+    pub fn closed_to_messages(&self) -> Option<&'static str> {
+        matches!(self, TurnKind::Compact).then_some("compact")
+    }
 }
 
 /// What a turn runs with.
@@ -62,6 +85,8 @@ pub struct TurnContext {
     pub(super) cancel: CancellationToken,
     pub(super) steering: Arc<Steering>,
     pub(super) reports: mpsc::UnboundedSender<Command>,
+    /// Text of the project's instruction files.
+    pub(super) instructions: Option<String>,
     /// Asks the clients.
     pub(super) asking: Asking,
     /// What the thread's tools keep.
@@ -124,12 +149,29 @@ enum End {
     Failed(TurnError),
 }
 
+impl From<Stop> for End {
+    fn from(stop: Stop) -> End {
+        match stop {
+            Stop::Interrupted => End::Interrupted,
+            Stop::Failed(error) => End::Failed(error),
+        }
+    }
+}
+
 impl RunningTurn {
     async fn run(&mut self) -> End {
-        if let Some(command) = self.context.options.user_command.clone() {
-            return self.run_user_command(&command).await;
+        match self.context.options.kind.clone() {
+            TurnKind::Model => self.run_model().await,
+            TurnKind::UserCommand(command) => self.run_user_command(&command).await,
+            TurnKind::Compact => match self.compact(true).await {
+                Ok(()) => End::Stored,
+                Err(stop) => stop.into(),
+            },
+            TurnKind::CompactFirst => match self.compact(false).await {
+                Ok(()) => self.run_model().await,
+                Err(stop) => stop.into(),
+            },
         }
-        self.run_model().await
     }
 
     /// Ask the model until it has no more calls and nobody has more to say.
@@ -154,8 +196,7 @@ impl RunningTurn {
     async fn run_user_command(&mut self, command: &UserCommand) -> End {
         let message = match user_shell::run(&self.context, command).await {
             Ok(message) => message,
-            Err(Stop::Interrupted) => return End::Interrupted,
-            Err(Stop::Failed(error)) => return End::Failed(error),
+            Err(stop) => return stop.into(),
         };
         let end = self.context.steering.close_if_empty().then(|| self.turn_end(TurnStatus::Completed, None));
         match self.record_response(std::slice::from_ref(&message), None, end.as_ref()).await {
@@ -225,27 +266,47 @@ impl RunningTurn {
     /// Send the request and read the reply.
     async fn one_response(&mut self) -> Result<Outcome, TurnError> {
         let request = self.request().await?;
-        let model = self.context.runtime.model.clone();
-        let key =
-            self.context.provider.requires_openai_auth.then(|| self.context.runtime.config.home().api_key());
         let cancel = self.context.cancel.clone();
         let started = tokio::select! {
-            started = model.start(&self.context.provider, key.flatten(), &request) => started,
+            started = self.open_stream(&request) => started,
             () = cancel.cancelled() => return Ok(Outcome::Interrupted),
         };
         match started {
-            Ok(stream) => {
-                if self.turn_state.is_none() {
-                    self.turn_state.clone_from(&stream.turn_state);
-                }
-                Response::new(self, stream).read().await
-            }
+            Ok(stream) => Response::new(self, stream).read().await,
             Err(error) => Ok(Outcome::Failed { error, calls: Vec::new() }),
         }
     }
 
+    /// Send a request; the stream of the reply.
+    pub(super) async fn open_stream(&mut self, request: &Request) -> Result<ResponseStream, ModelError> {
+        let runtime = &self.context.runtime;
+        let key = self.context.provider.requires_openai_auth.then(|| runtime.config.home().api_key());
+        let stream = runtime.model.start(&self.context.provider, key.flatten(), request).await?;
+        if self.turn_state.is_none() {
+            self.turn_state.clone_from(&stream.turn_state);
+        }
+        Ok(stream)
+    }
+
+    /// Count a response's tokens to the turn's, and make its row of the ledger.
+    pub(super) fn take_usage(&mut self, response_id: String, tokens: TokenCounts) -> ResponseUsage {
+        self.tokens += tokens;
+        ResponseUsage {
+            response_id: if response_id.is_empty() {
+                self.context.runtime.clock.new_id().to_string()
+            } else {
+                response_id
+            },
+            tokens,
+            turn_tokens: self.tokens,
+            model: self.asked.model.clone(),
+            model_provider: self.context.settings.model_provider.clone(),
+            window: self.window(),
+        }
+    }
+
     /// Announce another round and wait for it; an error that allows none is the turn's end. `false`: interrupted.
-    async fn next_round(&mut self, error: &ModelError, round: u32) -> Result<bool, TurnError> {
+    pub(super) async fn next_round(&mut self, error: &ModelError, round: u32) -> Result<bool, TurnError> {
         let most = self.context.provider.stream_retries();
         let (message, wait) = match error.retry {
             Retry::WhileOffline if most > 0 => ("Reconnecting... waiting for network".to_owned(), None),
@@ -272,20 +333,7 @@ impl RunningTurn {
     async fn response_done(&mut self, response: super::response::Whole) -> Result<Asked, TurnError> {
         let super::response::Whole { response_id, usage, end_turn, calls } = response;
         let tokens = usage.unwrap_or_default();
-        self.tokens += tokens;
-        let window = self.window();
-        let recorded = usage.map(|tokens| ResponseUsage {
-            response_id: if response_id.is_empty() {
-                self.context.runtime.clock.new_id().to_string()
-            } else {
-                response_id
-            },
-            tokens,
-            turn_tokens: self.tokens,
-            model: self.asked.model.clone(),
-            model_provider: self.context.settings.model_provider.clone(),
-            window,
-        });
+        let recorded = usage.map(|tokens| self.take_usage(response_id, tokens));
         let goes_on = !calls.is_empty() || end_turn == Some(false) || !self.context.steering.close_if_empty();
         if goes_on {
             let CarriedOut { outputs, stop } = calls::carry_out(&self.context, &calls).await;
@@ -301,6 +349,10 @@ impl RunningTurn {
                     () = cancel.cancelled() => return Ok(Asked::Interrupted),
                 }
             }
+            let stop = match stop {
+                None if tokens.total >= self.compaction_limit() => self.compact(false).await.err(),
+                stop => stop,
+            };
             return match stop {
                 None => Ok(Asked::Again),
                 Some(Stop::Interrupted) => Ok(Asked::Interrupted),
@@ -327,18 +379,22 @@ impl RunningTurn {
         recorder.response_done(&context.turn.id, outputs, usage, end).await.map_err(internal)
     }
 
-    fn usage_event(&self, total: TokenCounts, last: TokenCounts) -> Event {
+    pub(super) fn usage_event(&self, total: TokenCounts, last: TokenCounts) -> Event {
         let usage = view::token_usage(total, last, Some(self.window()));
         self.context.notify.token_usage(&self.context.turn.id, usage)
     }
 
-    fn limits_event(&self) -> Event {
+    pub(super) fn limits_event(&self) -> Event {
         let limits = json!({"rateLimits": {
             "limitId": "codex", "limitName": null, "normalModelSlug": null, "primary": null, "secondary": null,
             "credits": null, "individualLimit": null, "spendControlReached": null, "planType": null,
             "rateLimitReachedType": null,
         }});
         self.context.notify.event("account/rateLimits/updated", &limits)
+    }
+
+    fn compaction_limit(&self) -> i64 {
+        compaction::limit(&self.asked.model, &self.context.config)
     }
 
     fn window(&self) -> i64 {
@@ -367,7 +423,7 @@ impl RunningTurn {
         self.context.record_items(model_items, wire).await
     }
 
-    async fn request(&mut self) -> Result<Request, TurnError> {
+    pub(super) async fn request(&mut self) -> Result<Request, TurnError> {
         self.asked = self.context.step.current();
         let (context, asked) = (&self.context, &self.asked);
         let (input, window_number, session_id) = {
@@ -426,7 +482,7 @@ impl RunningTurn {
         })
     }
 
-    fn turn_end(&self, status: TurnStatus, error: Option<&TurnError>) -> TurnEnd {
+    pub(super) fn turn_end(&self, status: TurnStatus, error: Option<&TurnError>) -> TurnEnd {
         TurnEnd {
             turn_id: self.context.turn.id.clone(),
             root_turn_id: self.context.turn.root_turn_id.clone(),
