@@ -31,6 +31,8 @@ pub struct Config {
     pub model_context_window: Option<i64>,
     /// Tokens of context from which a turn compacts first.
     pub model_auto_compact_token_limit: Option<i64>,
+    /// Model of reviews; that of the thread when left out.
+    pub review_model: Option<String>,
     /// Asks for the summary of a compaction, instead of our own words.
     pub compact_prompt: Option<String>,
     /// Service tier of new threads.
@@ -140,6 +142,7 @@ impl Default for Config {
             model_reasoning_summary: None,
             model_context_window: None,
             model_auto_compact_token_limit: None,
+            review_model: None,
             compact_prompt: None,
             service_tier: None,
             approval_policy: AskForApproval::OnRequest,
@@ -197,7 +200,6 @@ pub(super) const FOREIGN_KEYS: &[&str] = &[
     "plan_mode_reasoning_effort",
     "plugins",
     "profiles",
-    "review_model",
     "show_raw_agent_reasoning",
     "skills",
     "tui",

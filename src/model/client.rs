@@ -189,6 +189,9 @@ fn headers(
     put("thread-id", &request.thread_id)?;
     put("x-client-request-id", &request.thread_id)?;
     put("x-codex-window-id", &request.window_id)?;
+    if let Some(subagent) = request.subagent {
+        put("x-openai-subagent", subagent)?;
+    }
     put("x-codex-turn-metadata", &request.turn_metadata)?;
     if let Some(state) = &request.turn_state {
         put("x-codex-turn-state", state)?;

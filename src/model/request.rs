@@ -71,4 +71,6 @@ pub struct Request {
     pub turn_metadata: String,
     /// Value of that header in the turn's first reply.
     pub turn_state: Option<String>,
+    /// What asks in the thread's place, as a header tells it.
+    pub subagent: Option<&'static str>,
 }

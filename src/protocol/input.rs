@@ -83,6 +83,13 @@ pub enum MediaSource {
     },
 }
 
+impl UserInput {
+    /// A text without marked parts.
+    pub fn text(text: &str) -> UserInput {
+        UserInput::Text { text: text.to_owned(), text_elements: Vec::new() }
+    }
+}
+
 /// A structure of the wire: `TextElement` in the schema.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -87,6 +87,7 @@ pub fn build(runtime: Arc<Runtime>) -> anyhow::Result<RpcModule<Arc<Runtime>>> {
     router.method_without_params("configRequirements/read", about::config_requirements_read)?;
     router.method("hooks/list", about::hooks_list)?;
     router.method("model/list", about::model_list)?;
+    router.method("review/start", turn::review)?;
     router.method("skills/list", about::skills_list)?;
     router.method("thread/archive", thread::archive)?;
     router.method("thread/backgroundTerminals/clean", terminal::clean)?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::error::RpcError;
+use crate::protocol::review::{ReviewStartParams, ReviewStartResponse};
 use crate::protocol::settings::{TurnSettingsUpdateParams, TurnSettingsUpdateResponse};
 use crate::protocol::turn::{
     TurnInterruptParams, TurnInterruptResponse, TurnStartParams, TurnStartResponse, TurnSteerParams,
@@ -25,6 +26,14 @@ pub(super) async fn steer(
     _: Arc<dyn Request>,
 ) -> Result<TurnSteerResponse, RpcError> {
     Ok(TurnSteerResponse { turn_id: runtime.steer_turn(params).await? })
+}
+
+pub(super) async fn review(
+    runtime: Arc<Runtime>,
+    params: ReviewStartParams,
+    request: Arc<dyn Request>,
+) -> Result<ReviewStartResponse, RpcError> {
+    Ok(runtime.start_review(params, &request).await?)
 }
 
 pub(super) async fn interrupt(

@@ -16,6 +16,7 @@ use super::settings::Overrides;
 use super::thread::{Command, Submission, Unload};
 use super::turn::{TurnKind, TurnOptions};
 use super::{Runtime, parse_id, view};
+use crate::protocol::review::{ReviewStartParams, ReviewStartResponse};
 use crate::protocol::settings::{
     ThreadSettingsUpdateParams, TurnSettingsUpdateParams, TurnSettingsUpdateStatus,
 };
@@ -391,6 +392,21 @@ impl Runtime {
         let handle = handle_of(self, &params.thread_id)?;
         let request = request.clone();
         handle.ask(|reply| Command::Compact(request, reply)).await
+    }
+
+    /// `review/start`.
+    ///
+    /// # Errors
+    /// The thread is not loaded, a turn runs, or the target is incomplete.
+    pub async fn start_review(
+        self: &Arc<Self>,
+        params: ReviewStartParams,
+        request: &Arc<dyn Request>,
+    ) -> Result<ReviewStartResponse> {
+        let handle = handle_of(self, &params.thread_id)?;
+        let request = request.clone();
+        let turn = handle.ask(|reply| Command::Review(Box::new(params.target), request, reply)).await?;
+        Ok(ReviewStartResponse { review_thread_id: params.thread_id, turn })
     }
 
     /// `thread/inject_items`.

@@ -17,6 +17,7 @@ pub mod requests;
 pub mod input;
 pub mod prompt;
 pub mod recorder;
+pub mod review;
 pub mod settings;
 pub mod steering;
 pub mod step;

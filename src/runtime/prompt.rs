@@ -134,6 +134,17 @@ fn environment(settings: &Settings) -> String {
     )
 }
 
+/// The base instructions of a review.
+pub const REVIEW_INSTRUCTIONS: &str = "\
+You review code that somebody else has changed. Look at the changes yourself with the tools you have (git diff, git show, \
+reading the files around them), and change nothing. Report what its author would want to mend: wrong results, crashes, \
+lost or leaked data, races, broken callers, missing checks. Each finding must be something that the changes brought in, \
+be certain enough to act on, and name one place. Leave out style and taste. When there is nothing to report, report \
+nothing.\n\n\
+Answer with one JSON object alone: {\"summary\": two or three sentences, \"verdict\": \"correct\" or \"needs work\", \
+\"findings\": [{\"title\": one line, \"body\": why it is wrong and when it shows, \"priority\": 0 (must be mended now) to \
+3 (minor), \"file\": path, \"line_start\": number, \"line_end\": number}]}.";
+
 /// Asks for the summary of a compaction.
 pub const COMPACTION: &str = "\
 Your context is nearly full and will be cleared. Write a summary for yourself that lets you go on without anything else: \

@@ -65,10 +65,12 @@ pub struct TurnSeed {
     pub root_turn_id: Option<String>,
     /// The user's message.
     pub message: UserMessage,
-    /// The message as the model gets it.
+    /// The message as the model gets it; empty when the message is not for the thread's own model.
     pub content: Vec<Value>,
     /// Text of the instruction files.
     pub instructions: Option<String>,
+    /// An item that stands before the message.
+    pub first_item: Option<Value>,
     /// The settings that hold.
     pub settings: Settings,
 }
@@ -138,6 +140,8 @@ pub struct ResponseUsage {
     pub model_provider: String,
     /// The model's context window.
     pub window: i64,
+    /// The model was shown the thread's context, and not a conversation beside it.
+    pub is_of_context: bool,
 }
 
 /// A compaction that is to be recorded.
@@ -232,7 +236,8 @@ impl Recorder {
     /// Another process runs a turn on the thread, or the store failed; nothing is recorded then.
     pub async fn start_turn(&mut self, seed: TurnSeed) -> Result<Started> {
         let now_ms = self.clock.now_ms();
-        let TurnSeed { turn_id, root_turn_id, message, content, instructions, mut settings } = seed;
+        let TurnSeed { turn_id, root_turn_id, message, content, instructions, first_item, mut settings } =
+            seed;
         let today = self.clock.today();
         let (context, told) = prompt::context_messages(&settings, instructions.as_deref(), &today);
         settings.told = told;
@@ -261,8 +266,13 @@ impl Recorder {
                 }
                 draft.lines.record("turn_context", &turn_context(&turn_id, &root, &settings));
                 draft.lines.event(&settings_applied(&this.row.thread_id, &settings));
+                if let Some(wire) = &first_item {
+                    this.push_wire_item(draft, &turn_id, wire);
+                }
                 if let Some(wire) = &user_item {
-                    this.push_item(draft, &json!({"type": "message", "role": "user", "content": content}));
+                    if !content.is_empty() {
+                        this.push_item(draft, &json!({"type": "message", "role": "user", "content": content}));
+                    }
                     this.push_wire_item(draft, &turn_id, wire);
                 }
                 draft.append.turns.push(turn.clone());
@@ -356,7 +366,9 @@ impl Recorder {
             })
             .await?;
         if let Some(usage) = usage {
-            self.context_tokens = Some(usage.tokens.total);
+            if usage.is_of_context {
+                self.context_tokens = Some(usage.tokens.total);
+            }
             self.total_usage =
                 if self.ephemeral { self.total_usage + usage.tokens } else { appended.total_usage };
         }

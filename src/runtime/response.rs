@@ -180,6 +180,11 @@ impl<'a> Response<'a> {
         };
         let now_ms = self.turn.context.runtime.clock.now_ms();
         let mut wire = shown;
+        if wire["type"] == "agentMessage" && self.turn.context.side.is_some() {
+            // A reviewer's raw answer is announced only; the turn ends with what is made of it.
+            self.turn.last_message = Some(wire);
+            return self.turn.record_items(&[item], None).await;
+        }
         wire["id"] = json!(&*opened.id);
         wire["startedAtMs"] = json!(opened.started_at_ms);
         wire["completedAtMs"] = json!(now_ms);

@@ -24,7 +24,9 @@ use super::compaction;
 use super::error::{Result, RuntimeError};
 use super::input::{self, UserMessage};
 use super::notify::Notify;
-use super::recorder::{Recorder, TurnSeed};
+use super::prompt;
+use super::recorder::{self, Recorder, TurnSeed};
+use super::review::{Review, Side};
 use super::settings::{Overrides, Settings};
 use super::steering::Steering;
 use super::step::{self, NextStep};
@@ -32,6 +34,8 @@ use super::turn::{self, TurnContext, TurnKind, TurnOptions};
 use super::user_shell::{self, UserCommand};
 use super::view;
 use crate::config::Config;
+use crate::protocol::input::UserInput;
+use crate::protocol::review::ReviewTarget;
 use crate::protocol::settings::{TurnSettingsUpdateParams, TurnSettingsUpdateStatus};
 use crate::protocol::thread::{Thread, ThreadActiveFlag, ThreadStatus};
 use crate::protocol::turn::{Turn, TurnItemsView, TurnStatus};
@@ -115,6 +119,8 @@ pub enum Command {
     Steer(String, UserMessage, Reply<String>),
     /// `thread/shellCommand`: a turn of its own, or a part of the running one.
     UserCommand(UserCommand, Arc<dyn Request>, Reply<()>),
+    /// `review/start`.
+    Review(Box<ReviewTarget>, Arc<dyn Request>, Reply<Turn>),
     /// `thread/compact/start`.
     Compact(Arc<dyn Request>, Reply<()>),
     /// `turn/interrupt`: end the running turn, which must be this one.
@@ -354,6 +360,7 @@ impl Actor {
             Command::UserCommand(command, request, reply) => {
                 self.user_command(command, request, reply).await;
             }
+            Command::Review(target, request, reply) => self.review(&target, request, reply).await,
             Command::Compact(request, reply) => {
                 let outcome = self.compact(&*request).await;
                 let _ = reply.send(outcome);
@@ -488,7 +495,10 @@ impl Actor {
         } else {
             message.clone()
         };
-        let content = input::to_model(&at_once.content, &settings.cwd);
+        let (content, first_item) = match &options.kind {
+            TurnKind::Review(review) => (Vec::new(), Some(self.entered_review(review))),
+            _ => (input::to_model(&at_once.content, &settings.cwd), None),
+        };
         let warning = turn::fallback_metadata_warning(&self.notify, &settings.model);
         let seed = TurnSeed {
             turn_id,
@@ -496,6 +506,7 @@ impl Actor {
             message: at_once,
             content,
             instructions: self.instructions.clone(),
+            first_item: first_item.clone(),
             settings,
         };
         let started = self.recorder.lock().await.start_turn(seed).await;
@@ -517,13 +528,17 @@ impl Actor {
             provider,
             settings_changed,
             warning,
+            first_item,
         })))
     }
 
     /// Tell of a turn whose start is stored, and let it run.
     fn announce_and_spawn(&mut self, prepared: PreparedTurn) {
-        let PreparedTurn { started, message, options, provider, .. } = prepared;
+        let PreparedTurn { started, message, options, provider, first_item, .. } = prepared;
         let turn_id = started.turn.id.clone();
+        if let (Some(item), TurnKind::Review(review)) = (first_item, &options.kind) {
+            self.tell_whole_item(&review.announced, &item, started.started_at_ms);
+        }
         self.set_status(ThreadStatus::Active { active_flags: Vec::new() });
         let mut announced = started.turn.clone();
         announced.started_at = Some(view::seconds(started.started_at_ms));
@@ -547,16 +562,26 @@ impl Actor {
             live.started_items.clear();
         }
         self.runtime.turns.started();
+        let mut settings = started.settings;
+        let side = match &options.kind {
+            TurnKind::Review(review) => {
+                settings.model = self.config.review_model.clone().unwrap_or(settings.model);
+                settings.base_instructions = Some(prompt::REVIEW_INSTRUCTIONS.to_owned());
+                Some(Side::of_review(&settings, &self.runtime.clock.today(), &review.task))
+            }
+            _ => None,
+        };
         let context = Arc::new(TurnContext {
+            side,
             instructions: self.instructions.clone(),
             asking: Asking::new(self.runtime.clone(), self.mailbox.clone(), cancel.clone()),
             tools: self.tools.clone(),
-            diff: tokio::sync::Mutex::new(TurnDiff::new(std::path::Path::new(&started.settings.cwd))),
+            diff: tokio::sync::Mutex::new(TurnDiff::new(std::path::Path::new(&settings.cwd))),
             runtime: self.runtime.clone(),
             notify: self.notify.clone(),
             recorder: self.recorder.clone(),
-            step: NextStep::new(&started.settings, options.service_tier.as_deref()),
-            settings: started.settings,
+            step: NextStep::new(&settings, options.service_tier.as_deref()),
+            settings,
             config: self.config.clone(),
             provider,
             options,
@@ -592,6 +617,63 @@ impl Actor {
             self.announce_and_spawn(*prepared);
         }
         Ok(())
+    }
+
+    /// `review/start`. The turn of the reply has the message alone; the one that runs has it as its root.
+    async fn review(&mut self, target: &ReviewTarget, request: Arc<dyn Request>, reply: Reply<Turn>) {
+        let announced = self.runtime.clock.new_id().to_string();
+        let outcome = match Review::new(target, announced.clone()) {
+            Ok(_) if self.running.is_some() => {
+                Err(RuntimeError::invalid("cannot start a review while a turn is running"))
+            }
+            Ok(review) => {
+                let content = vec![UserInput::text(&review.task)];
+                let options = TurnOptions {
+                    root_turn_id: Some(announced.clone()),
+                    kind: TurnKind::Review(review),
+                    ..TurnOptions::default()
+                };
+                let message = UserMessage { client_id: None, content };
+                self.prepare_turn(Submission { message, overrides: Overrides::default(), options }).await
+            }
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Ok(Prepared::Run(prepared)) => {
+                let mut turn =
+                    Turn { id: announced.clone(), root_turn_id: None, ..prepared.started.turn.clone() };
+                if let Some(item) = &prepared.started.user_item
+                    && let Ok(mut shown) = serde_json::from_str::<Value>(item.completed.get())
+                {
+                    shown["id"] = Value::String(announced);
+                    turn.items.extend(recorder::raw(&shown).ok());
+                    turn.items_view = TurnItemsView::Full;
+                }
+                request.reserve_reply();
+                let _ = reply.send(Ok(turn));
+                self.announce_and_spawn(*prepared);
+            }
+            Ok(Prepared::Same(turn)) => drop(reply.send(Ok(*turn))),
+            // Nothing runs, so that nothing is put off.
+            Ok(Prepared::Later(_)) => {}
+            Err(error) => drop(reply.send(Err(error))),
+        }
+    }
+
+    fn entered_review(&self, review: &Review) -> Value {
+        let now_ms = self.runtime.clock.now_ms();
+        serde_json::json!({"type": "enteredReviewMode", "id": self.runtime.clock.new_id().to_string(),
+            "review": review.hint, "startedAtMs": now_ms, "completedAtMs": now_ms})
+    }
+
+    /// Both moments of an item that is whole at once.
+    fn tell_whole_item(&self, turn_id: &str, item: &Value, at_ms: i64) {
+        let mut started = item.clone();
+        started["completedAtMs"] = Value::Null;
+        if let (Ok(started), Ok(completed)) = (recorder::raw(&started), recorder::raw(item)) {
+            self.tell(&self.notify.item_started(turn_id, started, at_ms));
+            self.tell(&self.notify.item_completed(turn_id, completed, at_ms));
+        }
     }
 
     /// The turn that a client's message id already stands for. The same id with other input is an error.
@@ -887,6 +969,7 @@ struct PreparedTurn {
     provider: crate::config::ProviderConfig,
     settings_changed: bool,
     warning: Option<Event>,
+    first_item: Option<Value>,
 }
 
 fn other_input(client_id: &str) -> RuntimeError {

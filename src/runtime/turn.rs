@@ -19,6 +19,7 @@ use super::notify::Notify;
 use super::prompt;
 use super::recorder::{Recorder, ResponseUsage, TurnEnd};
 use super::response::{Outcome, Response};
+use super::review::{Review, Side};
 use super::settings::Settings;
 use super::steering::Steering;
 use super::step::{NextStep, StepSettings};
@@ -60,12 +61,18 @@ pub enum TurnKind {
     Compact,
     /// A user's own command, and that is all.
     UserCommand(UserCommand),
+    /// A review, in a conversation of its own.
+    Review(Review),
 }
 
 impl TurnKind {
     /// The word for a kind that no message may join.
     pub fn closed_to_messages(&self) -> Option<&'static str> {
-        matches!(self, TurnKind::Compact).then_some("compact")
+        match self {
+            TurnKind::Compact => Some("compact"),
+            TurnKind::Review(_) => Some("review"),
+            _ => None,
+        }
     }
 }
 
@@ -87,6 +94,8 @@ pub struct TurnContext {
     pub(super) reports: mpsc::UnboundedSender<Command>,
     /// Text of the project's instruction files.
     pub(super) instructions: Option<String>,
+    /// The conversation of a review, which is not the thread's.
+    pub(super) side: Option<Side>,
     /// Asks the clients.
     pub(super) asking: Asking,
     /// What the thread's tools keep.
@@ -161,7 +170,7 @@ impl From<Stop> for End {
 impl RunningTurn {
     async fn run(&mut self) -> End {
         match self.context.options.kind.clone() {
-            TurnKind::Model => self.run_model().await,
+            TurnKind::Model | TurnKind::Review(_) => self.run_model().await,
             TurnKind::UserCommand(command) => self.run_user_command(&command).await,
             TurnKind::Compact => match self.compact(true).await {
                 Ok(()) => End::Stored,
@@ -302,6 +311,7 @@ impl RunningTurn {
             model: self.asked.model.clone(),
             model_provider: self.context.settings.model_provider.clone(),
             window: self.window(),
+            is_of_context: self.context.side.is_none(),
         }
     }
 
@@ -350,7 +360,9 @@ impl RunningTurn {
                 }
             }
             let stop = match stop {
-                None if tokens.total >= self.compaction_limit() => self.compact(false).await.err(),
+                None if self.context.side.is_none() && tokens.total >= self.compaction_limit() => {
+                    self.compact(false).await.err()
+                }
                 stop => stop,
             };
             return match stop {
@@ -359,8 +371,12 @@ impl RunningTurn {
                 Some(Stop::Failed(error)) => Err(error),
             };
         }
-        let end = self.turn_end(TurnStatus::Completed, None);
-        let total = self.record_response(&[], recorded.as_ref(), Some(&end)).await?;
+        let total = if self.context.side.is_some() {
+            self.finish_review(recorded.as_ref()).await?
+        } else {
+            let end = self.turn_end(TurnStatus::Completed, None);
+            self.record_response(&[], recorded.as_ref(), Some(&end)).await?
+        };
         if recorded.is_some() {
             self.before_status.push(self.usage_event(total, tokens));
         }
@@ -375,6 +391,7 @@ impl RunningTurn {
         end: Option<&TurnEnd>,
     ) -> Result<TokenCounts, TurnError> {
         let context = &self.context;
+        let outputs = context.of_thread(outputs).await;
         let mut recorder = context.recorder.lock().await;
         recorder.response_done(&context.turn.id, outputs, usage, end).await.map_err(internal)
     }
@@ -428,7 +445,10 @@ impl RunningTurn {
         let (context, asked) = (&self.context, &self.asked);
         let (input, window_number, session_id) = {
             let mut recorder = context.recorder.lock().await;
-            let input = recorder.context().await.map_err(internal)?;
+            let input = match &context.side {
+                Some(side) => side.input().await,
+                None => recorder.context().await.map_err(internal)?,
+            };
             (input, recorder.window_number(), recorder.row().session_id.clone())
         };
         let settings = &context.settings;
@@ -479,6 +499,7 @@ impl RunningTurn {
             window_id,
             turn_metadata,
             turn_state: self.turn_state.clone(),
+            subagent: context.side.is_some().then_some("review"),
         })
     }
 
@@ -571,8 +592,23 @@ impl TurnContext {
         model_items: &[Value],
         wire: Option<&Value>,
     ) -> Result<(), TurnError> {
+        let model_items = self.of_thread(model_items).await;
+        if model_items.is_empty() && wire.is_none() {
+            return Ok(());
+        }
         let mut recorder = self.recorder.lock().await;
         recorder.items(&self.turn.id, model_items, wire).await.map_err(internal)
+    }
+
+    /// Those of the model items that are part of the thread's conversation; a review's go to its own.
+    async fn of_thread<'a>(&self, items: &'a [Value]) -> &'a [Value] {
+        match &self.side {
+            None => items,
+            Some(side) => {
+                side.push(items).await;
+                &[]
+            }
+        }
     }
 
     /// An item is complete: record it, with model items that belong to it, then tell.

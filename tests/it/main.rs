@@ -4,11 +4,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod command_line;
+mod compaction;
 mod crash;
 mod draining;
 mod listening;
 mod mirror;
 mod processes;
+mod review;
 mod schema;
 mod settings;
 mod store;
