@@ -9,6 +9,7 @@ use toml::Value;
 
 use super::environment::EnvironmentPolicy;
 use super::layers::ConfigError;
+use super::mcp_server::ServerConfig;
 use super::provider::{OPENAI, ProviderConfig};
 use crate::protocol::approval::{ApprovalsReviewer, AskForApproval};
 use crate::protocol::settings::{Personality, ReasoningSummary, SandboxMode};
@@ -53,6 +54,8 @@ pub struct Config {
     /// The longest wait of a mere look at a running command.
     #[serde(deserialize_with = "milliseconds")]
     pub background_terminal_max_timeout: Duration,
+    /// MCP servers by name.
+    pub mcp_servers: BTreeMap<String, ServerConfig>,
     /// Switches of single tools.
     pub tools: Tools,
     /// Switches by name.
@@ -152,6 +155,7 @@ impl Default for Config {
             shell_environment_policy: EnvironmentPolicy::default(),
             tool_output_token_limit: None,
             background_terminal_max_timeout: Duration::from_secs(300),
+            mcp_servers: BTreeMap::new(),
             tools: Tools::default(),
             features: BTreeMap::new(),
             personality: None,
@@ -188,7 +192,6 @@ pub(super) const FOREIGN_KEYS: &[&str] = &[
     "log_dir",
     "marketplaces",
     "mcp_oauth_credentials_store",
-    "mcp_servers",
     "memories",
     "model_catalog_json",
     "model_instructions_file",
@@ -259,6 +262,9 @@ impl Config {
         let mut config: Config = Value::Table(table)
             .try_into()
             .map_err(|error: toml::de::Error| ConfigError(error.message().to_owned()))?;
+        if let Some(problem) = config.mcp_servers.iter().find_map(|(name, server)| server.problem(name)) {
+            return Err(ConfigError(problem));
+        }
         for (id, provider) in ProviderConfig::built_in() {
             config.model_providers.entry(id).or_insert(provider);
         }

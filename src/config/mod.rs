@@ -10,6 +10,7 @@ pub mod home;
 pub mod instructions;
 pub mod keys;
 pub mod layers;
+pub mod mcp_server;
 pub mod provider;
 
 pub use self::home::Home;

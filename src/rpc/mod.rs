@@ -9,6 +9,7 @@ pub mod error;
 pub mod router;
 
 mod about;
+mod mcp;
 mod terminal;
 mod thread;
 mod turn;

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::connection::{self, Introduced};
 use super::error::RpcError;
-use super::{about, terminal, thread, turn};
+use super::{about, mcp, terminal, thread, turn};
 use crate::protocol::id::ThreadId;
 use crate::protocol::method;
 use crate::runtime::Runtime;
@@ -84,9 +84,13 @@ pub fn build(runtime: Arc<Runtime>) -> anyhow::Result<RpcModule<Arc<Runtime>>> {
     router.method("account/usage/read", about::usage_read)?;
     router.method("collaborationMode/list", about::collaboration_mode_list)?;
     router.method("config/read", about::config_read)?;
+    router.method_without_params("config/mcpServer/reload", mcp::reload)?;
     router.method_without_params("configRequirements/read", about::config_requirements_read)?;
     router.method("hooks/list", about::hooks_list)?;
     router.method("model/list", about::model_list)?;
+    router.method("mcpServer/resource/read", mcp::resource_read)?;
+    router.method("mcpServer/tool/call", mcp::tool_call)?;
+    router.method("mcpServerStatus/list", mcp::status_list)?;
     router.method("review/start", turn::review)?;
     router.method("skills/list", about::skills_list)?;
     router.method("thread/archive", thread::archive)?;

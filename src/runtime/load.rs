@@ -96,6 +96,8 @@ impl Runtime {
             ephemeral,
         );
         let handle = self.load(row, settings, config, recorder, ephemeral, false);
+        let thread_id = handle.with_live(|live| live.row.thread_id.clone());
+        self.require_servers(&thread_id, "creating").await?;
         let live = handle.ask_subscribe(request.clone()).await?;
         let mut announced = live.to_wire();
         announced.turns = Vec::new();
@@ -322,7 +324,10 @@ impl Runtime {
             self.store.last_usage(&row.thread_id).await?.map_or(row.inherited_usage, |usage| usage.total);
         let recorder =
             Recorder::stored(self.store.clone(), self.clock.clone(), self.mirror.clone(), row.clone(), usage);
-        Ok(self.load(row, settings, config, recorder, false, true))
+        let thread_id = row.thread_id.clone();
+        let handle = self.load(row, settings, config, recorder, false, true);
+        self.require_servers(&thread_id, "resuming").await?;
+        Ok(handle)
     }
 
     /// Start the actor of a thread and keep it.

@@ -15,6 +15,7 @@ pub mod error;
 pub mod requests;
 
 pub mod input;
+pub mod mcp;
 pub mod prompt;
 pub mod recorder;
 pub mod review;
@@ -32,6 +33,7 @@ pub mod fork;
 pub mod lifecycle;
 pub mod load;
 pub mod reading;
+pub mod servers;
 pub mod terminals;
 pub mod view;
 

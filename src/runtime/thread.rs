@@ -23,6 +23,7 @@ use super::client::{Client, ConnectionId, Event, Request};
 use super::compaction;
 use super::error::{Result, RuntimeError};
 use super::input::{self, UserMessage};
+use super::mcp::{self, Servers};
 use super::notify::Notify;
 use super::prompt;
 use super::recorder::{self, Recorder, TurnSeed};
@@ -135,6 +136,8 @@ pub enum Command {
     UpdateStep(Box<TurnSettingsUpdateParams>, Reply<TurnSettingsUpdateStatus>),
     /// Send a client that has resumed the questions that are open; its replays are in the outbox.
     ReplayQuestions(Arc<dyn Client>),
+    /// `config/mcpServer/reload`: start the servers of this configuration in the place of those that run.
+    ReloadServers(Box<Config>),
     /// `thread/inject_items`.
     InjectItems(Vec<Value>, Reply<()>),
     /// Change members of the row, making the thread durable if it is not yet.
@@ -196,6 +199,12 @@ impl ThreadHandle {
         let _ = self.mailbox.send(Command::ReplayQuestions(client));
     }
 
+    /// Start the MCP servers of this configuration in the place of those that run.
+    pub fn reload_servers(&self, config: Config) {
+        // An actor that has ended has no servers.
+        let _ = self.mailbox.send(Command::ReloadServers(Box::new(config)));
+    }
+
     /// A copy of the live part.
     pub fn live(&self) -> Live {
         lock(&self.live).clone()
@@ -242,7 +251,13 @@ pub struct ThreadSeed {
 pub fn spawn(runtime: Arc<Runtime>, seed: ThreadSeed) -> ThreadHandle {
     let (mailbox, inbox) = mpsc::unbounded_channel();
     let live = Arc::new(Mutex::new(seed.live));
-    let tools = Arc::new(ThreadTools::new(runtime.clock.clone()));
+    let cwd = std::path::PathBuf::from(&lock(&live).settings.cwd);
+    let servers_of = Arc::new(mcp::Owner {
+        runtime: runtime.clone(),
+        thread: Some((lock(&live).row.thread_id.clone(), mailbox.clone())),
+        cwd,
+    });
+    let tools = Arc::new(ThreadTools::new(runtime.clock.clone(), Servers::start(&servers_of, &seed.config)));
     let handle = ThreadHandle { mailbox: mailbox.clone(), live: live.clone(), tools: tools.clone() };
     let thread_id = lock(&live).row.thread_id.clone();
     let actor = Actor {
@@ -252,6 +267,7 @@ pub fn spawn(runtime: Arc<Runtime>, seed: ThreadSeed) -> ThreadHandle {
         runtime,
         live,
         tools,
+        servers_of,
         recorder: Arc::new(tokio::sync::Mutex::new(seed.recorder)),
         config: seed.config,
         instructions: seed.instructions,
@@ -271,6 +287,7 @@ struct Actor {
     notify: Notify,
     live: Arc<Mutex<Live>>,
     tools: Arc<ThreadTools>,
+    servers_of: Arc<mcp::Owner>,
     /// Shared with the running turn; whoever records holds it for the time of one append.
     recorder: Arc<tokio::sync::Mutex<Recorder>>,
     config: Arc<Config>,
@@ -373,6 +390,10 @@ impl Actor {
                 self.questions.forget_client(request.client().id());
                 self.subscribe(request.client());
                 let _ = reply.send(Ok(lock(&self.live).clone()));
+            }
+            Command::ReloadServers(config) => {
+                let old = self.tools.replace_servers(Servers::start(&self.servers_of, &config));
+                tokio::spawn(async move { old.shutdown().await });
             }
             Command::ReplayQuestions(client) => self.questions.replay(&*client),
             Command::Unsubscribe(connection, reply) => {

@@ -443,6 +443,10 @@ impl RunningTurn {
     pub(super) async fn request(&mut self) -> Result<Request, TurnError> {
         self.asked = self.context.step.current();
         let (context, asked) = (&self.context, &self.asked);
+        tokio::select! {
+            () = async { context.tools.servers().settled().await } => {}
+            () = context.cancel.cancelled() => {}
+        }
         let (input, window_number, session_id) = {
             let mut recorder = context.recorder.lock().await;
             let input = match &context.side {

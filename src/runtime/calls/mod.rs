@@ -11,6 +11,7 @@ mod client_tool;
 pub mod command;
 mod image;
 mod judge;
+mod mcp;
 mod patch;
 pub mod permissions;
 mod plan;
@@ -24,6 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 
+use super::mcp::Servers;
 use super::turn::TurnContext;
 use crate::clock::Clock;
 use crate::model::catalog;
@@ -120,6 +122,7 @@ async fn dispatch(turn: &Arc<TurnContext>, call: &Call<'_>) -> Output {
         (None, false, "request_permissions") if turn.config.feature(permissions::FEATURE, false) => {
             permissions::request_permissions(turn, call).await
         }
+        (_, false, _) if let Some(found) = mcp::find(turn, call) => mcp::call(turn, call, found).await,
         (namespace, false, name) if client_tool::is_known(turn, namespace, name) => {
             client_tool::call(turn, call).await
         }
@@ -142,6 +145,7 @@ pub(super) fn offered(turn: &TurnContext) -> Vec<Value> {
         tools.push(specs::apply_patch());
     }
     tools.push(specs::view_image());
+    tools.extend(mcp::offered(turn));
     tools.extend(client_tool::offered(turn));
     tools
 }
@@ -166,6 +170,8 @@ pub struct ThreadTools {
     pub(super) sessions: Sessions,
     /// The items of running commands, by session. Held only to put in and take out.
     running: Mutex<HashMap<i64, command::Running>>,
+    /// The MCP servers. Held only to copy out and to replace.
+    servers: Mutex<Arc<Servers>>,
     /// What a client has allowed for as long as the thread is loaded.
     allowed: Mutex<Allowed>,
 }
@@ -177,20 +183,39 @@ struct Allowed {
     commands: HashSet<(Vec<String>, PathBuf, bool)>,
     /// Files that patches may change.
     files: HashSet<PathBuf>,
+    /// MCP tools, by server and name.
+    mcp_tools: HashSet<(String, String)>,
     /// Granted by `request_permissions`.
     grants: permissions::Grants,
 }
 
 impl ThreadTools {
     /// For a thread that is loaded now.
-    pub fn new(clock: Clock) -> ThreadTools {
-        ThreadTools { sessions: Sessions::new(clock), running: Mutex::default(), allowed: Mutex::default() }
+    pub fn new(clock: Clock, servers: Servers) -> ThreadTools {
+        ThreadTools {
+            servers: Mutex::new(Arc::new(servers)),
+            sessions: Sessions::new(clock),
+            running: Mutex::default(),
+            allowed: Mutex::default(),
+        }
     }
 
-    /// End every command, and wait until that is recorded.
+    /// End every command and server, and wait until that is recorded.
     pub async fn shutdown(&self) {
         command::end(self, |_| true).await;
         self.sessions.shutdown().await;
+        self.servers().shutdown().await;
+    }
+
+    /// The MCP servers.
+    pub fn servers(&self) -> Arc<Servers> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Put other servers in the place of those that are there, which are handed back.
+    pub(super) fn replace_servers(&self, servers: Servers) -> Arc<Servers> {
+        let mut place = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *place, Arc::new(servers))
     }
 
     fn allowed(&self) -> MutexGuard<'_, Allowed> {

@@ -1,6 +1,6 @@
 //! MCP servers: tools and resources of other programs, by standard streams or HTTP.
 //!
-//! [`config::ServerConfig`] is one `mcp_servers.NAME`, [`server::Server`] a connection to it, [`answer`] what the model
+//! [`crate::config::mcp_server::ServerConfig`] is one `mcp_servers.NAME`, [`server::Server`] a connection to it, [`answer`] what the model
 //! is told. Nothing of the SDK's types leaves this module: what passes through is JSON as on the wire.
 //!
 //! **Invariants:**
@@ -8,7 +8,6 @@
 //! - A server's process group ends with its [`server::Server`], at the latest when that is dropped.
 
 pub mod answer;
-pub mod config;
 pub mod server;
 
 mod handler;

@@ -21,12 +21,13 @@ use thiserror::Error;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, BufReader},
     process::{ChildStderr, ChildStdin, ChildStdout},
-    sync::{mpsc, watch},
+    sync::{Mutex, mpsc, watch},
     time::timeout,
 };
 
-use super::{config::ServerConfig, handler::Handler};
+use super::handler::Handler;
 use crate::config::environment::{EnvironmentPolicy, Inherit};
+use crate::config::mcp_server::ServerConfig;
 use crate::tools::exec::{process::Process, spawn};
 
 /// How long a server may take to end by itself, and then after being told to.
@@ -118,11 +119,18 @@ pub type Elicit = Arc<dyn Fn(Elicitation) -> BoxFuture<'static, ElicitationAnswe
 pub struct Server {
     name: String,
     tools: Vec<Tool>,
-    service: RunningService<RoleClient, Handler>,
+    peer: Peer<RoleClient>,
     progress: ProgressDispatcher,
     waiting: watch::Receiver<usize>,
-    process: Option<Process>,
     tool_timeout: Duration,
+    /// What ends it; `None` once it was ended.
+    running: Mutex<Option<Running>>,
+}
+
+/// The connection and the process of a server.
+struct Running {
+    service: RunningService<RoleClient, Handler>,
+    process: Option<Process>,
 }
 
 impl Server {
@@ -166,10 +174,12 @@ impl Server {
                 (serve_client(handler, streams).await.map_err(failed)?, Some(process))
             }
         };
-        let tools = service.list_all_tools().await.map_err(refused)?;
+        let peer = service.peer().clone();
+        let tools = peer.list_all_tools().await.map_err(refused)?;
         let tools = tools.iter().map(tool).filter(|tool| config.uses(&tool.name)).collect();
         let tool_timeout = config.tool_timeout();
-        Ok(Server { name: name.to_owned(), tools, service, progress, waiting, process, tool_timeout })
+        let running = Mutex::new(Some(Running { service, process }));
+        Ok(Server { name: name.to_owned(), tools, peer, progress, waiting, tool_timeout, running })
     }
 
     /// Its name in the configuration.
@@ -189,7 +199,7 @@ impl Server {
 
     /// What the server told of itself when it was started.
     pub fn info(&self) -> Value {
-        self.service.peer_info().map_or(Value::Null, |info| to_value(&*info))
+        self.peer.peer_info().map_or(Value::Null, |info| to_value(&*info))
     }
 
     /// Calls a tool. News go to `progress`; if that is full they are left out.
@@ -204,13 +214,13 @@ impl Server {
         let mut params = CallToolRequestParams::new(tool.to_owned());
         params.arguments = arguments;
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let peer = self.service.peer();
-        let handle = peer
+        let handle = self
+            .peer
             .send_cancellable_request(request, PeerRequestOptions::no_options())
             .await
             .map_err(refused)?;
         let news = self.progress.subscribe(handle.progress_token.clone()).await;
-        let mut open = OpenCall { peer: peer.clone(), id: Some(handle.id.clone()) };
+        let mut open = OpenCall { peer: self.peer.clone(), id: Some(handle.id.clone()) };
         let response = self.await_response(tool, handle.await_response(), news, progress).await?;
         open.id = None;
         match response {
@@ -256,21 +266,21 @@ impl Server {
 
     /// All resources, as on the wire.
     pub async fn resources(&self) -> Result<Vec<Value>, McpError> {
-        let found = self.in_time("listing resources", self.service.list_all_resources()).await?;
+        let found = self.in_time("listing resources", self.peer.list_all_resources()).await?;
         Ok(found.iter().map(to_value).collect())
     }
 
     /// All resource templates, as on the wire.
     pub async fn resource_templates(&self) -> Result<Vec<Value>, McpError> {
         let found =
-            self.in_time("listing resource templates", self.service.list_all_resource_templates()).await?;
+            self.in_time("listing resource templates", self.peer.list_all_resource_templates()).await?;
         Ok(found.iter().map(to_value).collect())
     }
 
     /// The contents of a resource, as on the wire.
     pub async fn read_resource(&self, uri: &str) -> Result<Value, McpError> {
         let params = ReadResourceRequestParams::new(uri);
-        Ok(to_value(&self.in_time("reading a resource", self.service.read_resource(params)).await?))
+        Ok(to_value(&self.in_time("reading a resource", self.peer.read_resource(params)).await?))
     }
 
     async fn in_time<T>(
@@ -283,10 +293,12 @@ impl Server {
         timeout(self.tool_timeout, answer).await.map_err(late)?.map_err(refused)
     }
 
-    /// Ends the connection, and the process: first its input closes, then it is asked to end, then made to.
-    pub async fn shutdown(mut self) {
-        let _ = timeout(END_TIME, self.service.close()).await;
-        let Some(mut process) = self.process.take() else { return };
+    /// Ends the connection, and the process: first its input closes, then it is asked to end, then made to. A second
+    /// call finds nothing to do.
+    pub async fn shutdown(&self) {
+        let Some(Running { mut service, process }) = self.running.lock().await.take() else { return };
+        let _ = timeout(END_TIME, service.close()).await;
+        let Some(mut process) = process else { return };
         if timeout(END_TIME, process.wait()).await.is_err() {
             process.signal(Signal::TERM);
             if timeout(END_TIME, process.wait()).await.is_err() {

@@ -1,5 +1,6 @@
 //! Servers that really run: a small one in Python, over both transports.
 
+use crate::config::mcp_server::ServerConfig;
 use std::{path::Path, process::Stdio, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
@@ -9,10 +10,7 @@ use tokio::{
     sync::mpsc,
 };
 
-use super::{
-    config::ServerConfig,
-    server::{CallResult, Elicit, Elicitation, ElicitationAnswer, McpError, Progress, Server},
-};
+use super::server::{CallResult, Elicit, Elicitation, ElicitationAnswer, McpError, Progress, Server};
 
 const SERVER: &str = include_str!("test_server.py");
 
