@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta, TimeZone, Utc};
 use uuid::Uuid;
 
 /// Where the time and new ids come from. Cheap to clone.
@@ -75,5 +75,90 @@ impl Clock {
             }
             None => Uuid::now_v7(),
         }
+    }
+}
+
+/// Where days begin: a named time zone, or the machine's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Zone {
+    /// One of the IANA database, for example `Europe/Berlin` or `UTC`.
+    Named(chrono_tz::Tz),
+    /// The machine's.
+    Local,
+}
+
+impl Zone {
+    /// A zone by its name; `local` is the machine's own. `None`: there is no such zone.
+    pub fn parse(name: &str) -> Option<Zone> {
+        if name.eq_ignore_ascii_case("local") {
+            return Some(Zone::Local);
+        }
+        chrono_tz::Tz::from_str_insensitive(name).ok().map(Zone::Named)
+    }
+
+    /// Its name, as [`Zone::parse`] takes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Zone::Named(zone) => zone.name(),
+            Zone::Local => "local",
+        }
+    }
+
+    /// The day on which an instant (Unix milliseconds) falls there.
+    pub fn day_of(self, at_ms: i64) -> NaiveDate {
+        let at = DateTime::from_timestamp_millis(at_ms).unwrap_or_default();
+        match self {
+            Zone::Named(zone) => at.with_timezone(&zone).date_naive(),
+            Zone::Local => at.with_timezone(&chrono::Local).date_naive(),
+        }
+    }
+
+    /// The instant (Unix milliseconds) at which a day begins there. Where clocks are put forward at midnight, that is
+    /// later than midnight.
+    pub fn start_of(self, day: NaiveDate) -> i64 {
+        // No zone has ever left out more than a day.
+        let quarters =
+            (0..=4 * 24).map(|quarter| day.and_time(NaiveTime::MIN) + TimeDelta::minutes(15 * quarter));
+        let start = quarters.filter_map(|time| match self {
+            Zone::Named(zone) => zone.from_local_datetime(&time).earliest().map(|at| at.timestamp_millis()),
+            Zone::Local => {
+                chrono::Local.from_local_datetime(&time).earliest().map(|at| at.timestamp_millis())
+            }
+        });
+        start.min().unwrap_or_else(|| day.and_time(NaiveTime::MIN).and_utc().timestamp_millis())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn day(text: &str) -> NaiveDate {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn days_begin_where_the_zone_says() {
+        for (zone, date, expected) in [
+            ("UTC", "2026-03-29", "2026-03-29T00:00:00Z"),
+            ("Europe/Berlin", "2026-03-29", "2026-03-28T23:00:00Z"),
+            ("Europe/Berlin", "2026-03-30", "2026-03-29T22:00:00Z"),
+            ("Asia/Kathmandu", "2026-01-01", "2025-12-31T18:15:00Z"),
+            // Clocks were put forward at midnight.
+            ("America/Sao_Paulo", "2018-11-04", "2018-11-04T03:00:00Z"),
+        ] {
+            let zone = Zone::parse(zone).unwrap();
+            let start = zone.start_of(day(date));
+            assert_eq!(start, DateTime::parse_from_rfc3339(expected).unwrap().timestamp_millis(), "{date}");
+            assert_eq!(zone.day_of(start), day(date));
+            assert!(zone.day_of(start - 1) < day(date), "{date}");
+        }
+    }
+
+    #[test]
+    fn zones_are_known_by_name() {
+        assert_eq!(Zone::parse("europe/berlin").map(Zone::name), Some("Europe/Berlin"));
+        assert_eq!(Zone::parse("local"), Some(Zone::Local));
+        assert_eq!(Zone::parse("Europe/Atlantis"), None);
     }
 }

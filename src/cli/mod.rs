@@ -7,6 +7,7 @@ mod exec;
 mod schema;
 mod show;
 mod threads;
+mod usage;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -67,6 +68,8 @@ enum Command {
     Threads(With<threads::Threads>),
     /// Print a thread with its turns
     Show(With<show::Show>),
+    /// Print what was used, by day, thread, project, model, provider or goal
+    Usage(With<usage::Usage>),
     /// Write the JSON Schema of what the server offers
     Schema(With<schema::Schema>),
 }
@@ -94,6 +97,7 @@ pub fn run() -> ExitCode {
             Command::Exec(with) => exec::run(&common.and(with.common), with.command).await,
             Command::Threads(with) => threads::run(&common.and(with.common), with.command).await,
             Command::Show(with) => show::run(&common.and(with.common), with.command).await,
+            Command::Usage(with) => usage::run(&common.and(with.common), with.command).await,
             Command::Schema(with) => schema::run(with.command).await,
         }
     });

@@ -61,6 +61,7 @@ use crate::protocol::queue::{
     ThreadQueueReorderResponse, ThreadQueueStartParams, ThreadQueueStartResponse, ThreadQueueUpdateParams,
     ThreadQueueUpdateResponse,
 };
+use crate::protocol::report::{UsageReportParams, UsageReportResponse};
 use crate::protocol::review::{ReviewStartParams, ReviewStartResponse};
 use crate::protocol::settings::{
     PermissionProfileListParams, PermissionProfileListResponse, ThreadSettingsUpdateParams,
@@ -307,6 +308,8 @@ const METHODS: &[Method] = &[
     method::<ConfigReadParams, ConfigReadResponse>("config/read"),
     method_without_params::<ConfigRequirementsReadResponse>("configRequirements/read"),
     method::<GetAccountParams, GetAccountResponse>("account/read"),
+    // Beyond the protocol.
+    method::<UsageReportParams, UsageReportResponse>("usage/report"),
 ];
 
 /// Every notification that has types.

@@ -22,6 +22,7 @@ pub mod mcp;
 pub mod misc;
 pub mod model;
 pub mod queue;
+pub mod report;
 pub mod review;
 pub mod settings;
 pub mod skills;

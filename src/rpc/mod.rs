@@ -13,3 +13,4 @@ mod mcp;
 mod terminal;
 mod thread;
 mod turn;
+mod usage;

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::connection::{self, Introduced};
 use super::error::RpcError;
-use super::{about, mcp, terminal, thread, turn};
+use super::{about, mcp, terminal, thread, turn, usage};
 use crate::protocol::id::ThreadId;
 use crate::protocol::method;
 use crate::runtime::Runtime;
@@ -55,7 +55,8 @@ pub fn starts_work(method: &str) -> bool {
 }
 
 /// Methods whose requests are not kept in order though they may name a thread: they touch none that is loaded.
-const UNORDERED: &[&str] = &["thread/list", "thread/start", "thread/loaded/list", "initialize"];
+const UNORDERED: &[&str] =
+    &["thread/list", "thread/start", "thread/loaded/list", "initialize", "usage/report"];
 
 /// What requests of this method wait for each other by: those that name one thread run one after another.
 pub fn lane(method: &str, params: Option<&RawValue>) -> Option<String> {
@@ -119,6 +120,7 @@ pub fn build(runtime: Arc<Runtime>) -> anyhow::Result<RpcModule<Arc<Runtime>>> {
     router.method("turn/settings/update", turn::settings_update)?;
     router.method("turn/start", turn::start)?;
     router.method("turn/steer", turn::steer)?;
+    router.method("usage/report", usage::report)?;
     Ok(router.module)
 }
 

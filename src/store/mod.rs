@@ -21,6 +21,7 @@ pub mod journal;
 pub mod leases;
 pub mod ledger;
 pub mod list;
+pub mod report;
 pub mod rollout_files;
 pub mod threads;
 pub mod turns;

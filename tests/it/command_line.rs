@@ -115,6 +115,17 @@ fn the_home_is_the_flag_before_the_variables() {
     assert_eq!(String::from_utf8(command.output().unwrap().stdout).unwrap().lines().count(), 1);
 }
 
+/// The views with their columns, from the README's table.
+fn documented_views(readme: &str) -> Vec<(String, Vec<String>)> {
+    let rows = readme.lines().filter(|line| line.starts_with("| `v_"));
+    let words = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+    rows.map(|row| {
+        let cells: Vec<&str> = row.split('|').collect();
+        (words(cells[1])[0].clone(), words(cells[3]))
+    })
+    .collect()
+}
+
 #[test]
 fn the_views_of_the_readme_answer_questions() {
     let home = Home::new();
@@ -131,6 +142,12 @@ fn the_views_of_the_readme_answer_questions() {
         for query in quoted {
             let rows = sqlx::query(query).fetch_all(&mut db).await;
             assert_eq!(rows.unwrap_or_else(|error| panic!("{query}: {error}")).len(), 1, "{query}");
+        }
+        for (view, columns) in documented_views(readme) {
+            // Statically: the names are those of the README beside this file.
+            let sql = sqlx::AssertSqlSafe(format!("select name from pragma_table_info('{view}')"));
+            let found: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut db).await.unwrap();
+            assert_eq!(found, columns, "the columns of {view}");
         }
         let thread = sqlx::query("select * from v_threads").fetch_one(&mut db).await.unwrap();
         let (turns, tokens): (i64, i64) = (thread.get("turns"), thread.get("own_tokens"));
@@ -167,7 +184,7 @@ fn exit_codes_say_what_went_wrong() {
 #[test]
 fn help_is_as_it_was_agreed() {
     let home = Home::new();
-    for command in ["", "app-server", "exec", "threads", "show", "schema"] {
+    for command in ["", "app-server", "exec", "threads", "show", "usage", "schema"] {
         let arguments: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
         let name = if command.is_empty() { "threadkeep" } else { command };
         insta::assert_snapshot!(format!("help_{name}"), printed(&home, &arguments));

@@ -17,4 +17,5 @@ mod store;
 mod support;
 mod threads;
 mod turns;
+mod usage;
 mod wire;
