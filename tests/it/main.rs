@@ -3,19 +3,23 @@
 // What cannot go on fails the test, at the line that says so.
 #![allow(clippy::unwrap_used)]
 
+mod approvals;
 mod command_line;
 mod compaction;
 mod crash;
 mod draining;
 mod listening;
+mod mcp;
 mod mirror;
 mod processes;
 mod review;
+mod sandbox;
 mod schema;
 mod settings;
 mod store;
 mod support;
 mod threads;
+mod tools;
 mod turns;
 mod usage;
 mod wire;

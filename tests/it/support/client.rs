@@ -125,6 +125,21 @@ impl Client {
         message["params"].clone()
     }
 
+    /// The next request of the server of this method.
+    pub fn asked(&mut self, method: &str) -> Value {
+        self.wait_for(method, |message| message["method"] == method && message.get("id").is_some())
+    }
+
+    /// Answer a request of the server.
+    pub fn answer(&mut self, asked: &Value, result: &Value) {
+        self.send_raw(&json!({"id": asked["id"], "result": result}).to_string());
+    }
+
+    /// The next item of this type that is complete.
+    pub fn item(&mut self, kind: &str) -> Value {
+        self.notification_where("item/completed", |params| params["item"]["type"] == kind)["item"].clone()
+    }
+
     /// Initialize as a client of this name.
     pub fn initialize_as(&mut self, name: &str, capabilities: &Value) -> Value {
         let client = json!({"name": name, "title": null, "version": "0.1.0"});

@@ -81,6 +81,25 @@ impl Reply {
         self
     }
 
+    /// A call of a tool in a namespace.
+    pub fn call_in(mut self, namespace: &str, name: &str, call_id: &str, arguments: &Value) -> Reply {
+        self.events.push(json!({"type": "response.output_item.done", "item": {"type": "function_call",
+            "call_id": call_id, "namespace": namespace, "name": name, "arguments": arguments.to_string()}}));
+        self
+    }
+
+    /// A call of a custom tool.
+    pub fn custom(mut self, name: &str, call_id: &str, input: &str) -> Reply {
+        self.events.push(json!({"type": "response.output_item.done", "item": {"type": "custom_tool_call",
+            "call_id": call_id, "name": name, "input": input}}));
+        self
+    }
+
+    /// A shell command of the model.
+    pub fn command(self, call_id: &str, command: &str) -> Reply {
+        self.call("exec_command", call_id, &json!({"cmd": command}))
+    }
+
     /// What the response cost: input, cached, output and reasoning tokens, and their total.
     pub fn usage(mut self, input: i64, cached: i64, output: i64, reasoning: i64, total: i64) -> Reply {
         self.usage = json!({"input_tokens": input, "input_tokens_details": {"cached_tokens": cached},
@@ -274,6 +293,18 @@ pub fn talk(body: &Value) -> Vec<(String, String)> {
         })
         .filter(|(role, text)| role != "developer" && !text.starts_with("<environment_context>"))
         .collect()
+}
+
+/// What a model request says about the result of a call: a text, or the texts of its parts.
+pub fn output(body: &Value, call_id: &str) -> String {
+    let input = body["input"].as_array().expect("a model request");
+    let found: Vec<&Value> = input
+        .iter()
+        .filter(|item| item["call_id"] == call_id && item["type"].as_str().unwrap().ends_with("_output"))
+        .map(|item| &item["output"])
+        .collect();
+    assert_eq!(found.len(), 1, "outputs of {call_id} in {body}");
+    found[0].as_str().map_or_else(|| found[0].to_string(), str::to_owned)
 }
 
 /// The messages of a conversation as [`talk`] has them, for comparing.
