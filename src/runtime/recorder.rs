@@ -52,6 +52,9 @@ pub struct Recorder {
     total_usage: TokenCounts,
     /// How many compactions the context has seen.
     window_number: u64,
+    /// The claim by which the running turn holds the thread. Set with its start, cleared with its end; what is recorded
+    /// in between is refused when another process has claimed the thread since.
+    fence: Option<i64>,
     /// How many tokens the context takes up, as the last response or an estimate has it.
     context_tokens: Option<i64>,
 }
@@ -179,6 +182,7 @@ impl Recorder {
             context: Some(Vec::new()),
             total_usage,
             window_number: 0,
+            fence: None,
             context_tokens: None,
         }
     }
@@ -625,15 +629,22 @@ impl Recorder {
             append.lines = Lines { bytes, count };
             let patch = append.patch.clone();
             let mirrored = append.lines.bytes.clone();
-            match self.store.append(append).await {
+            append.expected_fence = self.fence;
+            let releases = append.lease == LeaseChange::Release;
+            let outcome = self.store.append(append).await;
+            if releases && !matches!(outcome, Err(StoreError::JournalMoved(_))) {
+                self.fence = None;
+            }
+            match outcome {
                 Ok(appended) => {
+                    self.fence = appended.fence.or(self.fence);
                     self.is_ended |= count > 0;
                     self.take_over(&appended, &patch, draft.context, count);
                     self.mirror.append(&self.row, appended.bytes.start, mirrored);
                     return Ok(appended);
                 }
                 Err(StoreError::JournalMoved(_)) => self.reload().await?,
-                Err(error @ StoreError::LeaseHeld { .. }) => {
+                Err(error @ (StoreError::LeaseHeld { .. } | StoreError::LeaseLost { .. })) => {
                     return Err(RuntimeError::Invalid(error.to_string()));
                 }
                 Err(error) => return Err(error.into()),

@@ -15,8 +15,8 @@ impl Store {
     /// Record a change of a thread.
     ///
     /// # Errors
-    /// [`StoreError::NoThread`], [`StoreError::JournalMoved`], [`StoreError::LeaseHeld`], or a failure of the
-    /// database; nothing is stored then.
+    /// [`StoreError::NoThread`], [`StoreError::JournalMoved`], [`StoreError::LeaseHeld`], [`StoreError::LeaseLost`], or
+    /// a failure of the database; nothing is stored then.
     ///
     /// # Cancel safety
     /// Dropping the future does not take the change back.
@@ -69,6 +69,8 @@ struct ThreadState {
     next_item: i64,
     next_usage: i64,
     total_usage: TokenCounts,
+    /// The claim by which this open store holds the lease, if it does.
+    fence: Option<i64>,
 }
 
 /// Apply a change inside the writer's transaction.
@@ -82,17 +84,23 @@ pub(super) async fn apply(
     if let Some(row) = &append.create {
         threads::insert(db, row).await?;
     }
-    let Some(state) = read_state(db, &append.thread_id).await? else {
+    let Some(state) = read_state(db, &append.thread_id, process).await? else {
         return Err(StoreError::NoThread(append.thread_id.clone()));
     };
     let before = state.counters;
     if append.expected_lines.is_some_and(|expected| expected != before.lines) {
         return Err(StoreError::JournalMoved(append.thread_id.clone()));
     }
+    if append.expected_fence.is_some() && append.expected_fence != state.fence {
+        let holder = leases::holder(db, before.thread_key).await?;
+        return Err(StoreError::LeaseLost { thread_id: append.thread_id.clone(), holder });
+    }
+    let mut fence = None;
     match &append.lease {
         LeaseChange::Keep => {}
         LeaseChange::Claim { turn_id } => {
-            leases::claim(db, &before, &append.thread_id, turn_id, process, now_ms).await?;
+            let claim = leases::claim(db, &before, &append.thread_id, turn_id, process, now_ms);
+            fence = Some(claim.await?);
         }
         LeaseChange::Release => leases::release(db, before.thread_key, process).await?,
     }
@@ -109,6 +117,7 @@ pub(super) async fn apply(
         threads::patch(db, before.thread_key, &append.patch).await?;
     }
     Ok(Appended {
+        fence,
         lines: before.lines..after.lines,
         bytes: before.bytes..after.bytes,
         total_usage: state.total_usage + charged,
@@ -116,12 +125,19 @@ pub(super) async fn apply(
 }
 
 /// One statement, since it is part of every step of every turn: the ends of the thread's key ranges and its sums.
-async fn read_state(db: &mut SqliteConnection, thread_id: &str) -> Result<Option<ThreadState>> {
+async fn read_state(
+    db: &mut SqliteConnection,
+    thread_id: &str,
+    process: &Process,
+) -> Result<Option<ThreadState>> {
+    let owner = process.owner();
     let row = sqlx::query!(
         r#"with bounds as materialized (
                select thread_key << 32 as low, (thread_key + 1) << 32 as high from threads where thread_id = ?1
            )
            select threads.thread_key, journal_lines, journal_bytes,
+                  (select fence from leases where leases.thread_key = threads.thread_key and owner = ?2)
+                      as "fence: i64",
                   (select max(turn_key) from turns, bounds where low <= turn_key and turn_key < high)
                       as "last_turn: i64",
                   (select max(item_key) from items, bounds where low <= item_key and item_key < high)
@@ -144,7 +160,8 @@ async fn read_state(db: &mut SqliteConnection, thread_id: &str) -> Result<Option
                where low <= usage_key and usage_key < high
            ) as own
            where threads.thread_id = ?1"#,
-        thread_id
+        thread_id,
+        owner
     )
     .fetch_optional(db)
     .await?;
@@ -154,6 +171,7 @@ async fn read_state(db: &mut SqliteConnection, thread_id: &str) -> Result<Option
         next_turn: next(row.last_turn),
         next_item: next(row.last_item),
         next_usage: next(row.last_usage),
+        fence: row.fence,
         total_usage: TokenCounts {
             input: row.input,
             cached_input: row.cached_input,

@@ -54,6 +54,16 @@ pub enum StoreError {
         /// Who runs it.
         pid: i64,
     },
+    /// Another process has taken the thread over from a turn that still ran here.
+    #[error(
+        "thread {thread_id} was taken over by {holder} since this process had not been heard of for too long; nothing more of this turn is stored: look at the thread again and go on from there"
+    )]
+    LeaseLost {
+        /// The thread.
+        thread_id: String,
+        /// Who has it now: a process, or nobody any more.
+        holder: String,
+    },
     /// Another process has written to the thread since the caller looked.
     #[error("thread {0} has been written to by another process")]
     JournalMoved(String),

@@ -2,7 +2,8 @@
 //!
 //! A lease belongs to an open store and shows its process and its last heartbeat, which the writer task renews; a
 //! fence counts up with every claim of the thread. A holder whose process is gone, or that has not been heard of for
-//! [`STALE_MS`], is replaced.
+//! [`STALE_MS`], is replaced. Should it come back (it was stopped, or its host slept), the fence keeps it from writing:
+//! what a turn records names its claim, and is refused when there has been another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,6 +65,11 @@ impl Process {
         // The pid keeps two processes apart whose clocks are fixed by a test.
         let owner = format!("{}-{pid}", clock.new_id());
         Process { owner, pid, pid_started, host, may_hold_leases: Arc::default() }
+    }
+
+    /// The token of this open store.
+    pub(super) fn owner(&self) -> &str {
+        &self.owner
     }
 
     pub(super) fn may_hold_leases(&self) -> bool {
@@ -162,7 +168,16 @@ async fn lease_of(db: &mut SqliteConnection, thread_key: i64) -> Result<Option<L
     .await?)
 }
 
-/// Take the lease of a thread; what a dead holder left running is `interrupted`.
+/// Who holds the lease of a thread, for people.
+pub(super) async fn holder(db: &mut SqliteConnection, thread_key: i64) -> Result<String> {
+    let lease = lease_of(db, thread_key).await?;
+    Ok(lease.map_or_else(
+        || "another process, which has given it back".to_owned(),
+        |lease| format!("another process (pid {}, turn {})", lease.pid, lease.turn_id),
+    ))
+}
+
+/// Take the lease of a thread; what a dead holder left running is `interrupted`. Returns the number of the claim.
 pub(super) async fn claim(
     db: &mut SqliteConnection,
     thread: &Counters,
@@ -170,7 +185,7 @@ pub(super) async fn claim(
     turn_id: &str,
     process: &Process,
     now_ms: i64,
-) -> Result<()> {
+) -> Result<i64> {
     if let Some(lease) = lease_of(db, thread.thread_key).await?
         && lease.owner != process.owner
         && process.sees_alive(&lease, now_ms)
@@ -183,13 +198,14 @@ pub(super) async fn claim(
     }
     interrupt_turns(db, thread.thread_key).await?;
     process.may_hold_leases.store(true, Ordering::Relaxed);
-    sqlx::query!(
+    let fence = sqlx::query_scalar!(
         "insert into leases (thread_key, turn_id, owner, pid, pid_started, host, claimed_at_ms, heartbeat_at_ms, fence)
          values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, 1)
          on conflict (thread_key) do update set
              turn_id = excluded.turn_id, owner = excluded.owner, pid = excluded.pid,
              pid_started = excluded.pid_started, host = excluded.host, claimed_at_ms = excluded.claimed_at_ms,
-             heartbeat_at_ms = excluded.heartbeat_at_ms, fence = fence + 1",
+             heartbeat_at_ms = excluded.heartbeat_at_ms, fence = fence + 1
+         returning fence",
         thread.thread_key,
         turn_id,
         process.owner,
@@ -198,9 +214,9 @@ pub(super) async fn claim(
         process.host,
         now_ms
     )
-    .execute(db)
+    .fetch_one(db)
     .await?;
-    Ok(())
+    Ok(fence)
 }
 
 /// Give a lease back, if it is still ours. Its row stays and with it the fence.

@@ -272,6 +272,9 @@ pub struct Append {
     pub patch: ThreadPatch,
     /// The lease.
     pub lease: LeaseChange,
+    /// Refuse with [`super::StoreError::LeaseLost`] unless the lease is still held by this claim of it: another process
+    /// has taken the thread over since.
+    pub expected_fence: Option<i64>,
 }
 
 /// What an append came to.
@@ -279,6 +282,8 @@ pub struct Append {
 pub struct Appended {
     /// Sequence numbers of the lines recorded.
     pub lines: Range<i64>,
+    /// The number of the claim, if the lease was taken.
+    pub fence: Option<i64>,
     /// Byte positions of the lines recorded, which are those in a rollout file that is in step.
     pub bytes: Range<i64>,
     /// Sums over the ledger after this append, inherited tokens included.
