@@ -79,12 +79,12 @@ pub struct CommandExecutionRequestApprovalResponse {
 #[serde(rename_all = "camelCase")]
 pub struct FileChangeRequestApprovalParams {
     /// `grantRoot`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub grant_root: Option<String>,
     /// The item.
     pub item_id: String,
     /// `reason`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub reason: Option<String>,
     /// Unix milliseconds.
     pub started_at_ms: i64,
@@ -241,7 +241,7 @@ pub struct PermissionsRequestApprovalParams {
     /// `permissions`.
     pub permissions: RequestPermissionProfile,
     /// `reason`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub reason: Option<String>,
     /// Unix milliseconds.
     pub started_at_ms: i64,

@@ -1,330 +1,600 @@
-//! What the model may call, through the real binary: each tool, its items, and what the model is told.
+//! The model's tools: each is called through the real binary, with what clients see, what the model is told, and what
+//! is stored.
 
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::fs;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::support::client::Server;
 use crate::support::home::Home;
-use crate::support::model::{Reply, output, say};
-use crate::support::{PATIENCE, id, text};
+use crate::support::model::{Reply, call, command, say};
+use crate::support::work::{Work, runs};
+use crate::support::{id, text};
 
-/// A thread in a folder of its own, without a sandbox.
-fn open(home: &Home, server: &mut Server) -> (String, std::path::PathBuf) {
-    let work = home.path().join("work");
-    std::fs::create_dir_all(&work).unwrap();
-    let params = json!({"cwd": work, "sandbox": "danger-full-access"});
-    (id(&server.request("thread/start", &params)["thread"]), work)
+fn kinds(items: &[Value]) -> Vec<&str> {
+    items.iter().map(|item| item["type"].as_str().unwrap()).collect()
 }
 
-/// Whether a process with this word in its command line runs.
-fn runs(word: &str) -> bool {
-    std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
-        std::fs::read(entry.path().join("cmdline"))
-            .is_ok_and(|line| String::from_utf8_lossy(&line).replace('\0', " ").contains(word))
-    })
+/// The session number that the model was told.
+fn session_of(told: &str) -> i64 {
+    let (_, number) = told.split_once("session ID ").unwrap_or_else(|| panic!("no session in {told:?}"));
+    number.split('\n').next().unwrap().parse().unwrap()
 }
 
-/// Look until no process with this word is left. It is gone when the server says so, so that this is short.
-fn is_gone(word: &str) -> bool {
-    let end = Instant::now() + PATIENCE;
-    while runs(word) {
-        if Instant::now() > end {
-            return false;
+// What is offered -----------------------------------------------------------------------------------------------------
+
+fn offered(body: &Value) -> Vec<String> {
+    let name = |tool: &Value| tool["name"].as_str().unwrap_or_default().to_owned();
+    body["tools"].as_array().unwrap().iter().map(name).collect()
+}
+
+#[test]
+fn the_model_is_offered_its_tools() {
+    let home = Home::new();
+    home.configure("[tools.update_plan]\nenabled = true\n[features]\nrequest_permissions_tool = true\n");
+    let tool = json!({"name": "lookup", "description": "Looks a word up",
+        "inputSchema": {"type": "object", "properties": {"word": {"type": "string"}}}});
+    let mut work = Work::in_home(home, "never", json!({"dynamicTools": [tool]}));
+    work.run([say("hello")]);
+    let names = offered(&work.home.model.last());
+    let expected = [
+        "exec_command",
+        "write_stdin",
+        "update_plan",
+        "request_user_input",
+        "request_permissions",
+        "view_image",
+    ];
+    assert_eq!(names[..6], expected);
+    assert!(names.contains(&"lookup".to_owned()) && !names.contains(&"apply_patch".to_owned()), "{names:?}");
+    for tool in work.home.model.last()["tools"].as_array().unwrap() {
+        if tool["type"] == "function" {
+            assert_eq!(tool["parameters"]["type"], "object", "{tool}");
         }
-        std::thread::sleep(Duration::from_millis(5));
     }
-    true
-}
-
-/// A word that no other process has.
-fn unique(home: &Home) -> String {
-    home.path().file_name().unwrap().to_str().unwrap().to_owned()
+    let thread = work.thread.clone();
+    let turn = json!({"threadId": thread, "input": text("hello"), "model": "gpt-5.5"});
+    let turn = id(&work.request("turn/start", &turn)["turn"]);
+    work.completed(&turn);
+    assert!(offered(&work.home.model.last()).contains(&"apply_patch".to_owned()), "for a model that has it");
 }
 
 #[test]
-fn a_command_runs_and_is_kept() {
-    let home = Home::new();
-    home.model.script([Reply::default().command("call-1", "echo out; echo err >&2; exit 3"), say("done")]);
-    let mut server = home.server();
-    let (thread, work) = open(&home, &mut server);
-    server.run_turn(&thread, "go");
-    let item = server.item("commandExecution");
-    assert_eq!(
-        (&item["status"], &item["exitCode"], &item["cwd"]),
-        (&json!("failed"), &json!(3), &json!(work))
+fn calls_that_cannot_be_understood_are_told_to_the_model() {
+    let mut work = Work::free();
+    let bad = Reply::default()
+        .call("no_such_tool", "c1", &json!({}))
+        .call("exec_command", "c2", &json!({"workdir": "/"}))
+        .call("update_plan", "c3", &json!({"plan": []}))
+        .custom("apply_patch", "c4", "*** Begin Patch")
+        .call("write_stdin", "c5", &json!({"session_id": 7, "chars": "x"}))
+        .call("exec_command", "c6", &json!({"cmd": "true", "workdir": "no/where"}));
+    assert_eq!(work.run([bad])["status"], "completed");
+    let told = |call| work.home.model.told(call);
+    assert_eq!(told("c1"), "unsupported call: no_such_tool");
+    assert_eq!(told("c2"), "failed to parse function arguments: missing field `cmd` at line 1 column 15");
+    assert_eq!(told("c3"), "unsupported call: update_plan");
+    assert_eq!(told("c4"), "unsupported custom tool call: apply_patch");
+    assert_eq!(told("c5"), "write_stdin failed: Unknown process id 7");
+    assert!(told("c6").contains("no/where"), "{}", told("c6"));
+    assert_eq!(kinds(&work.stored()), ["userMessage", "agentMessage"]);
+}
+
+// Commands ------------------------------------------------------------------------------------------------------------
+
+#[test]
+fn a_command_has_an_item_and_an_answer() {
+    let mut work = Work::free();
+    fs::create_dir(work.path("sub")).unwrap();
+    let command = json!({"cmd": "echo out; echo err >&2; pwd", "workdir": "sub"});
+    assert_eq!(work.run([call("exec_command", "c1", &command)])["status"], "completed");
+    let output = format!("out\nerr\n{}\n", work.path("sub").display());
+    let started = &work.started("commandExecution")[0];
+    for (member, expected) in [
+        ("id", json!("c1")),
+        ("status", json!("inProgress")),
+        ("source", json!("unifiedExecStartup")),
+        ("exitCode", Value::Null),
+        ("aggregatedOutput", Value::Null),
+    ] {
+        assert_eq!(started[member], expected, "{member}");
+    }
+    let done = work.done("commandExecution")[0].clone();
+    assert_eq!((&done["status"], &done["exitCode"]), (&json!("completed"), &json!(0)));
+    assert_eq!((&done["aggregatedOutput"], &done["cwd"]), (&json!(output), &json!(work.path("sub"))));
+    assert!(done["command"].as_str().unwrap().ends_with("-lc 'echo out; echo err >&2; pwd'"), "{done}");
+    assert!(done["durationMs"].as_i64().unwrap() >= 0);
+    let deltas = work.events(&work.thread, &["item/commandExecution/outputDelta"]);
+    let deltas: String = deltas.iter().map(|event| event["params"]["delta"].as_str().unwrap()).collect();
+    assert_eq!(deltas, output);
+    let told = work.home.model.told("c1");
+    assert!(told.starts_with("Chunk ID: ") && told.contains("\nProcess exited with code 0\n"), "{told}");
+    assert!(told.ends_with(&format!("\nOutput:\n{output}")), "{told}");
+    assert_eq!(kinds(&work.stored()), ["userMessage", "commandExecution", "agentMessage"]);
+    assert_eq!(work.stored()[1], done, "read back");
+    let (server, thread) = (work.home.server(), work.thread.clone());
+    work.server = server;
+    assert_eq!(work.read(&thread)["turns"][0]["items"][1], done, "after a restart");
+}
+
+#[test]
+fn a_failing_command_is_a_failed_item() {
+    let mut work = Work::free();
+    assert_eq!(work.run([command("c1", "echo before; exit 3")])["status"], "completed");
+    let done = &work.done("commandExecution")[0];
+    assert_eq!((&done["status"], &done["exitCode"]), (&json!("failed"), &json!(3)));
+    assert!(work.home.model.told("c1").contains("\nProcess exited with code 3\n"));
+}
+
+#[test]
+fn calls_of_one_reply_run_side_by_side() {
+    let mut work = Work::free();
+    let wait = |mine: u32, other: u32| {
+        format!("touch {mine}; until [ -e {other} ]; do sleep 0.02; done; echo met {other}")
+    };
+    work.run([Reply::default().command("c1", &wait(1, 2)).command("c2", &wait(2, 1))]);
+    assert!(work.home.model.told("c1").ends_with("met 2\n"));
+    assert!(work.home.model.told("c2").ends_with("met 1\n"));
+    let last = work.home.model.last();
+    let outputs =
+        last["input"].as_array().unwrap().iter().filter(|item| item["type"] == "function_call_output");
+    assert_eq!(outputs.map(|item| item["call_id"].clone()).collect::<Vec<_>>(), ["c1", "c2"]);
+}
+
+#[test]
+fn commands_are_described() {
+    let mut work = Work::free();
+    let cases = [
+        ("cat a.txt", "read"),
+        ("ls", "listFiles"),
+        ("grep words a.txt", "search"),
+        ("true | false", "unknown"),
+    ];
+    let mut reply = Reply::default();
+    for (place, (command, _)) in cases.iter().enumerate() {
+        reply = reply.command(&format!("c{place}"), command);
+    }
+    work.run([reply]);
+    for item in work.done("commandExecution") {
+        let place: usize = id(&item)[1..].parse().unwrap();
+        assert_eq!(item["commandActions"][0]["type"], cases[place].1, "{item}");
+    }
+}
+
+#[test]
+fn long_output_keeps_its_ends() {
+    let mut work = Work::free();
+    let long = "echo first-line; seq 1 200000; echo last-line";
+    let limited = json!({"cmd": long, "max_output_tokens": 200});
+    work.run([Reply::default().command("c1", long).call("exec_command", "c2", &limited)]);
+    for (call, most) in [("c1", 100_000), ("c2", 2_000)] {
+        let told = work.home.model.told(call);
+        assert!(told.len() < most, "{}", told.len());
+        assert!(told.contains("first-line\n1\n") && told.ends_with("200000\nlast-line\n"), "{call}");
+        assert!(told.contains("tokens truncated"), "{call}");
+    }
+    for item in work.done("commandExecution") {
+        let output = item["aggregatedOutput"].as_str().unwrap();
+        assert!(
+            output.starts_with("first-line\n") && output.ends_with("last-line\n") && output.len() < 1_200_000
+        );
+    }
+}
+
+#[test]
+fn shell_command_waits_for_the_end_or_its_time() {
+    let mut work = Work::free();
+    let short = json!({"command": "echo here; exit 4"});
+    let long = json!({"command": "echo first; sleep 60", "timeout_ms": 300});
+    work.run([call("shell_command", "c1", &short), call("shell_command", "c2", &long)]);
+    let told = work.home.model.told("c1");
+    assert!(told.starts_with("Exit code: 4\nWall time: ") && told.ends_with("\nOutput:\nhere\n"), "{told}");
+    let told = work.home.model.told("c2");
+    assert!(
+        told.starts_with("Exit code: 124\n") && told.ends_with("\nOutput:\ncommand timed out\nfirst\n"),
+        "{told}"
     );
-    let told = output(&home.model.last(), "call-1");
-    assert!(told.contains("Process exited with code 3") && told.ends_with("Output:\nout\nerr\n"), "{told}");
-    let kept = server.read(&thread)["turns"][0]["items"][1].clone();
-    assert_eq!((&kept["id"], &kept["aggregatedOutput"]), (&json!("call-1"), &item["aggregatedOutput"]));
+    let done = work.done("commandExecution");
+    assert_eq!((&done[0]["exitCode"], &done[1]["exitCode"]), (&json!(4), &json!(124)));
+    assert_eq!(done[1]["status"], "failed");
 }
 
 #[test]
-fn the_older_shell_tool_is_known() {
+fn the_environment_follows_its_policy() {
     let home = Home::new();
-    let late = json!({"command": "echo late; sleep 60", "timeout_ms": 3000});
-    home.model.script([
-        Reply::default().call("shell_command", "call-1", &json!({"command": "pwd", "workdir": "/"})).call(
-            "shell_command",
-            "call-2",
-            &late,
-        ),
-        say("done"),
-    ]);
-    let mut server = home.server();
-    let (thread, _) = open(&home, &mut server);
-    server.run_turn(&thread, "go");
-    assert!(output(&home.model.last(), "call-1").starts_with("Exit code: 0\n"));
-    let told = output(&home.model.last(), "call-2");
-    assert!(told.contains("command timed out") && told.contains("late"), "{told}");
+    home.configure("[shell_environment_policy]\nexclude = [\"*HIDDEN*\"]\nset = { GIVEN = \"here\" }\n");
+    let mut binary = home.command(&["app-server"]);
+    binary.env("IT_HIDDEN_WORD", "x").env("IT_SHOWN", "seen");
+    let mut server = Server::start(binary);
+    server.initialize();
+    let mut work = Work::on(server, home, "never", json!({"sandbox": "danger-full-access"}));
+    work.run([command("c1", "echo \"$GIVEN-$IT_SHOWN-$IT_HIDDEN_WORD-$TERM\"")]);
+    assert!(work.home.model.told("c1").ends_with("here-seen--dumb\n"), "{}", work.home.model.told("c1"));
 }
 
 #[test]
-fn the_environment_policy_is_honoured() {
-    let home = Home::new();
-    home.configure("[shell_environment_policy]\ninherit = \"none\"\nset = { NUT = \"hazel\" }");
-    let call = json!({"cmd": "echo \"$NUT:$THREADKEEP_HOME\"", "login": false});
-    home.model.script([Reply::default().call("exec_command", "call-1", &call), say("done")]);
-    let mut server = home.server();
-    let (thread, _) = open(&home, &mut server);
-    server.run_turn(&thread, "go");
-    let told = output(&home.model.last(), "call-1");
-    assert!(told.ends_with("Output:\nhazel:\n"), "{told}");
+fn a_session_goes_on_after_its_yield() {
+    let mut work = Work::free();
+    let command =
+        json!({"cmd": "echo ready; read line; echo got $line; exit 4", "yield_time_ms": 250, "tty": true});
+    assert_eq!(work.run([call("exec_command", "c1", &command)])["status"], "completed");
+    let session = session_of(&work.home.model.told("c1"));
+    assert!(work.done("commandExecution").is_empty());
+    let (poll, write) = (
+        json!({"session_id": session, "yield_time_ms": 250}),
+        json!({"session_id": session, "chars": "hello\n"}),
+    );
+    work.run([call("write_stdin", "c2", &poll), call("write_stdin", "c3", &write)]);
+    assert_eq!(session_of(&work.home.model.told("c2")), session);
+    let told = work.home.model.told("c3");
+    assert!(told.contains("Process exited with code 4") && told.contains("got hello"), "{told}");
+    let done = work.done("commandExecution");
+    assert_eq!(done.len(), 1, "one item, however often it is looked at");
+    assert_eq!((&done[0]["id"], &done[0]["processId"]), (&json!("c1"), &json!(session.to_string())));
+    let told = work.events(&work.thread, &["item/commandExecution/terminalInteraction"]);
+    assert_eq!(told.len(), 1, "an empty look is none");
+    assert_eq!(
+        (&told[0]["params"]["itemId"], &told[0]["params"]["stdin"]),
+        (&json!("c1"), &json!("hello\n"))
+    );
+    work.run([call("write_stdin", "c4", &write)]);
+    assert_eq!(work.home.model.told("c4"), format!("write_stdin failed: Unknown process id {session}"));
 }
 
 #[test]
-fn a_terminal_takes_input_across_turns() {
-    let home = Home::new();
-    let start = json!({"cmd": "read line; echo got $line", "tty": true, "yield_time_ms": 250});
-    home.model.script([Reply::default().call("exec_command", "call-1", &start), say("waiting")]);
-    let mut server = home.server();
-    let (thread, _) = open(&home, &mut server);
-    server.run_turn(&thread, "go");
-    let listed = server.request("thread/backgroundTerminals/list", &json!({"threadId": thread}));
-    let session: i64 = listed["data"][0]["processId"].as_str().unwrap().parse().unwrap();
-    let write = json!({"session_id": session, "chars": "nuts\n", "yield_time_ms": 5000});
-    home.model.script([Reply::default().call("write_stdin", "call-2", &write), say("done")]);
-    server.run_turn(&thread, "type");
-    let told = output(&home.model.last(), "call-2");
-    assert!(told.contains("got nuts") && told.contains("exited with code 0"), "{told}");
-    let item = server.item("commandExecution");
-    assert_eq!((&item["id"], &item["status"]), (&json!("call-1"), &json!("completed")));
-    let input = server.notification("item/commandExecution/terminalInteraction");
-    assert_eq!((&input["itemId"], &input["stdin"]), (&json!("call-1"), &json!("nuts\n")));
+fn a_command_that_outlives_its_turn_ends_in_it() {
+    let mut work = Work::free();
+    let command = json!({"cmd": "until [ -e go ]; do sleep 0.02; done; echo late", "yield_time_ms": 250});
+    let first = work.run([call("exec_command", "c1", &command), say("waiting")]);
+    work.run([say("another")]);
+    fs::write(work.path("go"), "").unwrap();
+    let done = work.notification_where("item/completed", |params| params["item"]["id"] == "c1");
+    assert_eq!((&done["turnId"], &done["item"]["aggregatedOutput"]), (&first["id"], &json!("late\n")));
+    let thread = work.thread.clone();
+    let turns = work.read(&thread)["turns"].clone();
+    assert_eq!(
+        kinds(turns[0]["items"].as_array().unwrap()),
+        ["userMessage", "agentMessage", "commandExecution"]
+    );
+    assert_eq!(turns[0]["items"][2], done["item"]);
+    assert_eq!(kinds(turns[1]["items"].as_array().unwrap()), ["userMessage", "agentMessage"]);
 }
 
 #[test]
-fn an_interrupt_leaves_no_process() {
-    let home = Home::new();
-    let word = unique(&home);
-    let command = format!("sleep 600 & exec -a {word} sleep 601");
-    let start = json!({"cmd": command, "yield_time_ms": 30_000});
-    home.model.script([Reply::default().call("exec_command", "call-1", &start)]);
-    let mut server = home.server();
-    let (thread, _) = open(&home, &mut server);
-    let turn = server.start_turn(&thread, "go");
-    server.notification_where("item/started", |params| params["item"]["type"] == "commandExecution");
-    server.request("turn/interrupt", &json!({"threadId": thread, "turnId": turn}));
-    assert_eq!(server.completed(&turn)["status"], "interrupted");
-    assert!(is_gone(&word), "the command still runs");
-    let item = server.item("commandExecution");
-    assert_eq!(item["status"], "failed");
-    assert_eq!(server.read(&thread)["turns"][0]["items"][1]["status"], "failed");
+fn background_terminals_are_listed_and_ended() {
+    let mut work = Work::free();
+    let sleep =
+        |place: u32| json!({"cmd": format!("echo $$ > pid-{place}; sleep 60; true"), "yield_time_ms": 250});
+    let reply = (0..3).fold(Reply::default(), |reply, place| {
+        reply.call("exec_command", &format!("c{place}"), &sleep(place))
+    });
+    let turn = work.run([reply]);
+    let thread = work.thread.clone();
+    let page = work.request("thread/backgroundTerminals/list", &json!({"threadId": thread, "limit": 2}));
+    assert_eq!(page["data"].as_array().unwrap().len(), 2);
+    let more = json!({"threadId": thread, "cursor": page["nextCursor"]});
+    let rest = work.request("thread/backgroundTerminals/list", &more);
+    assert_eq!((rest["data"].as_array().unwrap().len(), &rest["nextCursor"]), (1, &Value::Null));
+    let terminal = page["data"][0].clone();
+    assert_eq!(terminal["cwd"], json!(work.path("")));
+    let item = terminal["itemId"].as_str().unwrap().to_owned();
+    assert_eq!(terminal["osPid"].to_string(), work.line_of(&item.replace('c', "pid-")));
+    assert!(terminal["command"].as_str().unwrap().contains("sleep 60"));
+
+    let one = json!({"threadId": thread, "processId": terminal["processId"]});
+    assert_eq!(work.request("thread/backgroundTerminals/terminate", &one)["terminated"], true);
+    let done = work.notification_where("item/completed", |params| params["item"]["id"] == item.as_str());
+    assert_eq!((&done["item"]["status"], &done["turnId"]), (&json!("failed"), &turn["id"]));
+    assert!(!runs(&terminal["osPid"].to_string()));
+    assert_eq!(work.request("thread/backgroundTerminals/terminate", &one)["terminated"], false);
+
+    work.request("thread/backgroundTerminals/clean", &json!({"threadId": thread}));
+    for _ in 0..2 {
+        work.notification_where("item/completed", |params| params["item"]["type"] == "commandExecution");
+    }
+    let list = work.request("thread/backgroundTerminals/list", &json!({"threadId": thread}));
+    assert_eq!(list["data"], json!([]));
+    assert!((0..3).all(|place| !runs(&work.line_of(&format!("pid-{place}")))));
+}
+
+// The user's own commands ---------------------------------------------------------------------------------------------
+
+#[test]
+fn a_users_command_is_a_turn_of_its_own() {
+    let mut work = Work::with("untrusted", json!({"sandbox": "read-only"}));
+    let thread = work.thread.clone();
+    let command = json!({"threadId": thread, "command": "echo mine > new.txt; cat new.txt"});
+    assert_eq!(work.request("thread/shellCommand", &command), json!({}));
+    let turn = work.notification("turn/completed")["turn"].clone();
+    assert_eq!((&turn["status"], &turn["items"]), (&json!("completed"), &json!([])));
+    let done = work.done("commandExecution")[0].clone();
+    assert_eq!((&done["source"], &done["processId"]), (&json!("userShell"), &Value::Null));
+    assert_eq!((&done["status"], &done["aggregatedOutput"]), (&json!("completed"), &json!("mine\n")));
+    assert!(work.home.model.requests().is_empty() && work.questions().is_empty());
+    assert_eq!(kinds(&work.stored()), ["commandExecution"]);
+    work.run([say("I see")]);
+    let asked = work.home.model.last().to_string();
+    assert!(asked.contains("<user_shell_command>") && asked.contains("echo mine > new.txt"), "{asked}");
+    work.refused(
+        "thread/shellCommand",
+        &json!({"threadId": thread, "command": " "}),
+        "command must not be empty",
+    );
+    let negative =
+        work.error("thread/shellCommand", &json!({"threadId": thread, "command": "true", "timeoutMs": -1}));
+    assert_eq!(negative["code"], -32602);
 }
 
 #[test]
-fn a_shutdown_leaves_no_process() {
-    let home = Home::new();
-    let word = unique(&home);
-    let start = json!({"cmd": format!("exec -a {word} sleep 600"), "yield_time_ms": 250});
-    home.model.script([Reply::default().call("exec_command", "call-1", &start), say("waiting")]);
-    let mut server = home.server();
-    let (thread, _) = open(&home, &mut server);
-    server.run_turn(&thread, "go");
-    assert!(runs(&word), "it outlives its turn");
-    assert!(server.close().success());
-    assert!(!runs(&word), "the command still runs");
-    let mut server = home.server();
-    server.request("thread/resume", &json!({"threadId": thread}));
-    let items = server.read(&thread)["turns"][0]["items"].clone();
-    let command = items.as_array().unwrap().iter().find(|item| item["type"] == "commandExecution").unwrap();
-    assert_eq!(command["status"], "failed");
+fn a_users_command_has_its_time() {
+    let mut work = Work::free();
+    let command = json!({"threadId": work.thread, "command": "echo first; sleep 60", "timeoutMs": 300});
+    work.request("thread/shellCommand", &command);
+    assert_eq!(work.notification("turn/completed")["turn"]["status"], "completed");
+    assert_eq!(
+        (&work.done("commandExecution")[0]["status"], &work.done("commandExecution")[0]["exitCode"]),
+        (&json!("failed"), &json!(124))
+    );
 }
 
 #[test]
-fn after_a_kill_the_turn_is_interrupted_and_the_model_is_told() {
-    let home = Home::new();
-    let start = json!({"cmd": "sleep 600", "yield_time_ms": 30_000});
-    home.model.script([Reply::default().call("exec_command", "call-1", &start)]);
-    let mut server = home.server();
-    let (thread, _) = open(&home, &mut server);
-    server.start_turn(&thread, "go");
-    server.notification_where("item/started", |params| params["item"]["type"] == "commandExecution");
-    server.kill();
-    home.model.script([say("on")]);
-    let mut server = home.server();
-    let resumed = server.request("thread/resume", &json!({"threadId": thread}));
-    assert_eq!(resumed["thread"]["turns"][0]["status"], "interrupted");
-    server.run_turn(&thread, "again");
-    assert_eq!(home.model.requests().len(), 2, "the command did not run again");
-    assert!(output(&home.model.last(), "call-1").contains("aborted"));
+fn a_users_command_joins_the_running_turn() {
+    let mut work = Work::free();
+    let turn = work.begin([Reply::default().gate("go").say("first"), say("second")]);
+    work.home.model.wait_for_requests(1);
+    let command = json!({"threadId": work.thread, "command": "echo joined"});
+    work.request("thread/shellCommand", &command);
+    let done =
+        work.notification_where("item/completed", |params| params["item"]["type"] == "commandExecution");
+    assert_eq!((&done["turnId"], &done["item"]["aggregatedOutput"]), (&json!(turn), &json!("joined\n")));
+    work.home.model.release("go");
+    assert_eq!(work.completed(&turn)["items"][0]["text"], "second");
+    assert!(work.home.model.last()["input"].to_string().contains("joined"));
 }
 
-#[test]
-fn patches_come_by_both_ways_and_whole_or_not_at_all() {
-    let home = Home::new();
-    let patch = "*** Begin Patch\n*** Add File: a.txt\n+one\n*** End Patch";
-    let broken =
-        "*** Begin Patch\n*** Add File: b.txt\n+two\n*** Update File: none.txt\n@@\n-x\n+y\n*** End Patch";
-    let shell = |patch: &str| format!("apply_patch <<'EOF'\n{patch}\nEOF\n");
-    home.model.script([
-        Reply::default().command("call-1", &shell(patch)),
-        Reply::default().command("call-2", &shell(broken)),
-        say("done"),
-    ]);
-    let mut server = home.server();
-    let (thread, work) = open(&home, &mut server);
-    server.run_turn(&thread, "go");
-    assert_eq!(std::fs::read_to_string(work.join("a.txt")).unwrap(), "one\n");
-    assert!(!work.join("b.txt").exists());
-    assert!(output(&home.model.last(), "call-1").contains("Success"));
-    assert!(output(&home.model.last(), "call-2").contains("verification failed"));
-    assert!(server.notification("turn/diff/updated")["diff"].as_str().unwrap().contains("+one"));
-    let custom = patch.replace("a.txt", "c.txt");
-    home.model.script([Reply::default().custom("apply_patch", "call-3", &custom), say("done")]);
-    let params = json!({"threadId": thread, "input": text("go"), "model": "gpt-5.5"});
-    let turn = id(&server.request("turn/start", &params)["turn"]);
-    server.completed(&turn);
-    assert_eq!(std::fs::read_to_string(work.join("c.txt")).unwrap(), "one\n");
-    let known: Vec<Value> = home.model.last()["tools"].as_array().unwrap().clone();
-    assert!(known.iter().any(|tool| tool["name"] == "apply_patch"));
+// Patches -------------------------------------------------------------------------------------------------------------
+
+const PATCH: &str = "*** Begin Patch\n*** Add File: added.txt\n+new line\n*** Delete File: gone.txt\n\
+                     *** Update File: moved.txt\n*** Move to: sub/moved.txt\n@@\n-old\n+new\n\
+                     *** Update File: there.txt\n@@\n l1\n-l2\n+L2\n l3\n*** End Patch";
+
+fn heredoc(patch: &str) -> String {
+    format!("apply_patch <<'EOF'\n{patch}\nEOF")
 }
 
-#[test]
-fn a_plan_is_shown_only_where_it_is_switched_on() {
-    let plan = json!({"plan": [{"step": "look", "status": "in_progress"}]});
-    for (more, told) in
-        [("", "unsupported call: update_plan"), ("[tools.update_plan]\nenabled = true", "Plan updated")]
+/// A folder that [`PATCH`] fits, in which the model sends it as this.
+fn patched(reply: Reply, model: &str) -> Work {
+    let mut work = Work::with("never", json!({"sandbox": "danger-full-access", "model": model}));
+    for (name, text) in [("gone.txt", "bye\n"), ("moved.txt", "old\nrest\n"), ("there.txt", "l1\nl2\nl3\n")] {
+        fs::write(work.path(name), text).unwrap();
+    }
+    work.run([reply]);
+    for (items, status) in
+        [(work.started("fileChange"), "inProgress"), (work.done("fileChange"), "completed")]
     {
-        let home = Home::new();
-        home.configure(more);
-        home.model.script([Reply::default().call("update_plan", "call-1", &plan), say("done")]);
-        let mut server = home.server();
-        let (thread, _) = open(&home, &mut server);
-        server.run_turn(&thread, "go");
-        assert_eq!(output(&home.model.last(), "call-1"), told);
-        assert_eq!(server.events(&thread, &["turn/plan/updated"]).len(), usize::from(!more.is_empty()));
+        assert_eq!((items.len(), &items[0]["id"], &items[0]["status"]), (1, &json!("c1"), &json!(status)));
+        let moved = work.path("sub/moved.txt");
+        let expected = json!([
+            {"path": work.path("added.txt"), "kind": {"type": "add"}, "diff": "new line\n"},
+            {"path": work.path("gone.txt"), "kind": {"type": "delete"}, "diff": "bye\n"},
+            {"path": work.path("moved.txt"), "kind": {"type": "update", "move_path": moved},
+                "diff": format!("@@ -1,2 +1,2 @@\n-old\n+new\n rest\n\n\nMoved to: {}", moved.display())},
+            {"path": work.path("there.txt"), "kind": {"type": "update", "move_path": null},
+                "diff": "@@ -1,3 +1,3 @@\n l1\n-l2\n+L2\n l3\n"},
+        ]);
+        assert_eq!(items[0]["changes"], expected);
     }
+    let files =
+        ["added.txt", "gone.txt", "moved.txt", "sub/moved.txt", "there.txt"].map(|name| work.file(name));
+    let there = |text: &str| Some(text.to_owned());
+    assert_eq!(files, [there("new line\n"), None, None, there("new\nrest\n"), there("l1\nL2\nl3\n")]);
+    assert_eq!(kinds(&work.stored()), ["userMessage", "fileChange", "agentMessage"]);
+    assert_eq!(work.stored()[1], work.done("fileChange")[0], "read back");
+    work
+}
+
+const SUCCESS: &str =
+    "Success. Updated the following files:\nA added.txt\nM sub/moved.txt\nM there.txt\nD gone.txt\n";
+
+#[test]
+fn a_patch_by_custom_tool_changes_files() {
+    let work = patched(Reply::default().custom("apply_patch", "c1", PATCH), "gpt-5.5");
+    assert_eq!(work.home.model.told("c1"), format!("Exit code: 0\nWall time: 0 seconds\nOutput:\n{SUCCESS}"));
 }
 
 #[test]
-fn questions_are_asked_in_plan_mode() {
-    let home = Home::new();
-    let option = json!({"label": "Nuts", "description": "Hazelnuts"});
-    let questions =
-        json!({"questions": [{"id": "q", "header": "Food", "question": "Which?", "options": [option]}]});
-    home.model.script([
-        Reply::default().call("request_user_input", "call-1", &questions),
-        say("not now"),
-        Reply::default().call("request_user_input", "call-2", &questions),
-        say("thanks"),
-    ]);
-    let mut server = home.server();
-    let (thread, _) = open(&home, &mut server);
-    server.run_turn(&thread, "go");
-    assert!(output(&home.model.last(), "call-1").contains("unavailable in Default mode"));
-    let mode = json!({"mode": "plan", "settings": {"model": "mock-model", "reasoning_effort": null,
-        "developer_instructions": null}});
-    let params = json!({"threadId": thread, "input": text("go"), "collaborationMode": mode});
-    let turn = id(&server.request("turn/start", &params)["turn"]);
-    let asked = server.asked("item/tool/requestUserInput");
+fn a_patch_by_heredoc_changes_files() {
+    let work = patched(command("c1", &heredoc(PATCH)), "mock-model");
+    assert!(work.home.model.told("c1").ends_with(&format!(" seconds\nOutput:\n{SUCCESS}")));
+    assert!(work.started("commandExecution").is_empty(), "it is no command");
     assert_eq!(
-        (&asked["params"]["questions"][0]["isOther"], &asked["params"]["itemId"]),
-        (&json!(true), &json!("call-2"))
+        work.events(&work.thread, &["turn/diff/updated"]).len(),
+        2,
+        "after the patch, and once more at the end"
     );
-    let status = server.request("thread/read", &json!({"threadId": thread}))["thread"]["status"].clone();
-    assert_eq!(status["activeFlags"], json!(["waitingOnUserInput"]));
-    let answer = json!({"answers": {"q": {"answers": ["Nuts"]}}});
-    server.answer(&asked, &answer);
-    server.completed(&turn);
-    assert_eq!(serde_json::from_str::<Value>(&output(&home.model.last(), "call-2")).unwrap(), answer);
 }
 
 #[test]
-fn a_bad_answer_of_a_clients_tool_is_told_to_the_model() {
+fn a_patch_that_does_not_fit_changes_nothing() {
+    let mut work = Work::free();
+    fs::write(work.path("there.txt"), "l1\nl2\n").unwrap();
+    let misfit = "*** Begin Patch\n*** Add File: added.txt\n+new\n*** Update File: there.txt\n@@\n-no such line\n+x\n\
+                  *** End Patch";
+    let replies =
+        [command("c1", &heredoc(misfit)), command("c2", &heredoc("*** Begin Patch\nwhat\n*** End Patch"))];
+    assert_eq!(work.run(replies)["status"], "completed");
+    let told = work.home.model.told("c1");
+    assert!(told.starts_with("apply_patch verification failed: ") && told.contains("no such line"), "{told}");
+    let told = work.home.model.told("c2");
+    assert!(told.starts_with("apply_patch verification failed: invalid patch: line 2: "), "{told}");
+    assert_eq!((work.file("added.txt"), work.file("there.txt").unwrap().as_str()), (None, "l1\nl2\n"));
+    assert!(work.started("fileChange").is_empty());
+}
+
+#[test]
+fn patches_of_one_reply_see_each_other() {
+    let mut work = Work::free();
+    fs::create_dir(work.path("sub")).unwrap();
+    fs::write(work.path("sub/a.txt"), "one\n").unwrap();
+    let change = |from: &str, to: &str| {
+        let patch = format!("*** Begin Patch\n*** Update File: a.txt\n@@\n-{from}\n+{to}\n*** End Patch");
+        format!("cd sub && {}", heredoc(&patch))
+    };
+    work.run([Reply::default().command("c1", &change("one", "two")).command("c2", &change("two", "three"))]);
+    assert_eq!(work.file("sub/a.txt").unwrap(), "three\n");
+    assert_eq!(work.done("fileChange").len(), 2);
+}
+
+#[test]
+fn the_diff_of_a_turn_grows_with_its_patches() {
+    let mut work = Work::free();
+    let status = Command::new("git").args(["init", "-q"]).arg(work.path("")).status().unwrap();
+    assert!(status.success());
+    let add = |name: &str| {
+        heredoc(&format!("*** Begin Patch\n*** Add File: {name}.txt\n+line {name}\n*** End Patch"))
+    };
+    let turn = work.run([command("c1", &add("a")), command("c2", &add("b"))]);
+    let told = work.events(&work.thread, &["turn/diff/updated"]);
+    let diffs: Vec<&str> = told.iter().map(|event| event["params"]["diff"].as_str().unwrap()).collect();
+    assert!(told.iter().all(|event| event["params"]["turnId"] == turn["id"]));
+    let line =
+        Command::new("git").args(["hash-object", "a.txt"]).current_dir(work.path("")).output().unwrap();
+    let blob = String::from_utf8(line.stdout).unwrap();
+    let first = format!(
+        "diff --git a/a.txt b/a.txt\nnew file mode 100644\nindex {}..{}\n--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1 @@\n\
+         +line a\n",
+        "0".repeat(40),
+        blob.trim()
+    );
+    assert_eq!(diffs[0], first);
+    assert!(diffs[1].starts_with(&first) && diffs[1].contains("+++ b/b.txt"), "{}", diffs[1]);
+    assert_eq!(diffs.last().unwrap(), &diffs[1], "once more before the end");
+}
+
+// Plans, images, questions, clients' tools ----------------------------------------------------------------------------
+
+#[test]
+fn a_plan_is_told_without_an_item() {
     let home = Home::new();
-    let call = |n: &str| Reply::default().call("lookup", n, &json!({"word": "nut"}));
-    home.model.script([call("call-1"), call("call-2"), say("done")]);
-    let mut server = home.server();
-    let tool = json!({"name": "lookup", "description": "d", "inputSchema": {"type": "object"}});
-    let thread = id(&server.request("thread/start", &json!({"dynamicTools": [tool]}))["thread"]);
-    let turn = server.start_turn(&thread, "go");
-    let asked = server.asked("item/tool/call");
-    server.answer(&asked, &json!({}));
-    let asked = server.asked("item/tool/call");
-    server.send_raw(&json!({"id": asked["id"], "error": {"code": -1, "message": "no"}}).to_string());
-    server.completed(&turn);
-    assert_eq!(output(&home.model.last(), "call-1"), "dynamic tool response was invalid");
-    assert_eq!(output(&home.model.last(), "call-2"), "dynamic tool request failed");
-    assert!(server.events(&thread, &["serverRequest/resolved"]).is_empty());
+    home.configure("[tools.update_plan]\nenabled = true\n");
+    let mut work = Work::in_home(home, "never", json!({}));
+    let plan = json!({"explanation": "so far", "plan": [{"step": "look", "status": "completed"},
+        {"step": "leap", "status": "in_progress"}, {"step": "land", "status": "pending"}]});
+    let turn = work.run([call("update_plan", "c1", &plan)]);
+    let told = work.notification("turn/plan/updated");
+    assert_eq!((&told["turnId"], &told["explanation"]), (&turn["id"], &json!("so far")));
+    let steps = json!([{"step": "look", "status": "completed"}, {"step": "leap", "status": "inProgress"},
+        {"step": "land", "status": "pending"}]);
+    assert_eq!(told["plan"], steps);
+    assert_eq!(work.home.model.told("c1"), "Plan updated");
+    assert_eq!(kinds(&work.stored()), ["userMessage", "agentMessage"]);
+}
+
+#[test]
+fn an_image_is_shown_to_the_model() {
+    const GIF: &[u8] =
+        b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x00\x00,\
+                         \x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
+    let mut work = Work::free();
+    fs::write(work.path("dot.gif"), GIF).unwrap();
+    let look = |name: &str| json!({"path": name});
+    work.run([call("view_image", "c1", &look("dot.gif")), call("view_image", "c2", &look("none.png"))]);
+    let parts = serde_json::from_str::<Value>(&work.home.model.told("c1")).unwrap();
+    assert_eq!(parts[0]["type"], "input_image");
+    assert!(parts[0]["image_url"].as_str().unwrap().starts_with("data:image/gif;base64,"), "{parts}");
+    let told = work.home.model.told("c2");
+    assert!(told.starts_with("unable to locate image at `") && told.contains("none.png"), "{told}");
+    let items = work.done("imageView");
+    assert_eq!((items.len(), &items[0]["path"]), (1, &json!(work.path("dot.gif"))));
+    assert_eq!(kinds(&work.stored()), ["userMessage", "imageView", "agentMessage"]);
+}
+
+#[test]
+fn the_user_is_questioned_in_plan_mode() {
+    let mut work = Work::free();
+    let ask = json!({"questions": [{"id": "q", "header": "Colour", "question": "Which one?",
+        "options": [{"label": "red", "description": "warm"}, {"label": "blue", "description": "cold"}]}]});
+    work.run([call("request_user_input", "c1", &ask)]);
+    assert_eq!(work.home.model.told("c1"), "request_user_input is unavailable in Default mode");
+
+    work.home.model.script([call("request_user_input", "c2", &ask)]);
+    let thread = work.thread.clone();
+    let mode = json!({"mode": "plan", "settings": {"model": "mock-model"}});
+    let plan = json!({"threadId": thread, "input": text("plan"), "collaborationMode": mode});
+    let turn = id(&work.request("turn/start", &plan)["turn"]);
+    let question = work.asked("item/tool/requestUserInput");
+    let params = &question["params"];
+    assert_eq!(
+        (&params["threadId"], &params["turnId"], &params["itemId"]),
+        (&json!(thread), &json!(turn), &json!("c2"))
+    );
+    assert_eq!(params["questions"][0]["options"][1]["label"], "blue");
+    assert_eq!(work.read(&thread)["status"]["activeFlags"], json!(["waitingOnUserInput"]));
+    let answers = json!({"answers": {"q": {"answers": ["blue"]}}});
+    work.answer(&question, &answers);
+    assert_eq!(work.notification("serverRequest/resolved")["requestId"], question["id"]);
+    assert_eq!(work.completed(&turn)["status"], "completed");
+    assert_eq!(serde_json::from_str::<Value>(&work.home.model.told("c2")).unwrap(), answers);
+}
+
+#[test]
+fn a_clients_tool_is_called_and_answered() {
+    let tool = |name: &str| json!({"name": name, "description": "", "inputSchema": {"type": "object"}});
+    let group = json!({"type": "namespace", "name": "words", "description": "", "tools": [tool("lookup")]});
+    let mut work = Work::with("never", json!({"dynamicTools": [tool("lookup"), group]}));
+    let mut reply = (1..=4).fold(Reply::default(), |reply, place| {
+        reply.call("lookup", &format!("c{place}"), &json!({"word": place}))
+    });
+    reply = reply.call_in("words", "lookup", "c5", &json!({}));
+    let turn = work.begin([reply]);
+    let part = |text: &str| json!({"type": "inputText", "text": text});
+    let answers = [
+        json!({"result": {"contentItems": [part("about one")], "success": true}}),
+        json!({"result": {"contentItems": [part("a"), part("b")], "success": false}}),
+        json!({"result": {}}),
+        json!({"error": {"code": -32000, "message": "no"}}),
+        json!({"result": {"contentItems": [part("grouped")], "success": true}}),
+    ];
+    for _ in 0..5 {
+        let mut request = work.asked("item/tool/call");
+        let params = request["params"].take();
+        assert_eq!((&params["tool"], &params["turnId"]), (&json!("lookup"), &json!(turn)));
+        let place: usize = params["callId"].as_str().unwrap()[1..].parse().unwrap();
+        assert_eq!(params["namespace"], if place == 5 { json!("words") } else { Value::Null });
+        let mut answer = answers[place - 1].clone();
+        answer["id"] = request["id"].clone();
+        work.send_raw(&answer.to_string());
+    }
+    assert_eq!(work.completed(&turn)["status"], "completed");
+    assert_eq!(work.home.model.told("c1"), "about one");
+    assert_eq!(
+        serde_json::from_str::<Value>(&work.home.model.told("c2")).unwrap(),
+        json!([{"type": "input_text", "text": "a"}, {"type": "input_text", "text": "b"}])
+    );
+    assert_eq!(work.home.model.told("c3"), "dynamic tool response was invalid");
+    assert_eq!(work.home.model.told("c4"), "dynamic tool request failed");
+    assert_eq!(work.home.model.told("c5"), "grouped");
+    let mut items: Vec<(String, bool)> = work
+        .done("dynamicToolCall")
+        .iter()
+        .map(|item| (id(item), item["status"] == "completed" && item["success"] == true))
+        .collect();
+    items.sort();
+    let expected = [("c1", true), ("c2", false), ("c3", false), ("c4", false), ("c5", true)];
+    assert_eq!(items, expected.map(|(id, good)| (id.to_owned(), good)));
+    assert!(work.events(&work.thread, &["serverRequest/resolved"]).is_empty(), "nobody is told");
 }
 
 #[test]
 fn a_clients_tools_are_known_after_a_restart() {
-    let home = Home::new();
-    home.model.repeat(say("hello"));
-    let mut server = home.server();
     let tool = json!({"name": "lookup", "description": "d", "inputSchema": {"type": "object"}});
-    let thread = id(&server.request("thread/start", &json!({"dynamicTools": [tool]}))["thread"]);
-    server.run_turn(&thread, "go");
-    server.kill();
-    let mut server = home.server();
-    server.request("thread/resume", &json!({"threadId": thread}));
-    server.run_turn(&thread, "go");
-    let known = home.model.last()["tools"].as_array().unwrap().clone();
-    assert!(known.iter().any(|tool| tool["name"] == "lookup"));
-}
-
-#[test]
-fn a_users_command_that_is_interrupted_ends() {
-    let home = Home::new();
-    let word = unique(&home);
-    let mut server = home.server();
-    let (thread, _) = open(&home, &mut server);
-    let command = format!("exec -a {word} sleep 600");
-    server.request("thread/shellCommand", &json!({"threadId": thread, "command": command}));
-    let turn = id(&server.notification("turn/started")["turn"]);
-    server.notification_where("item/started", |params| params["item"]["source"] == "userShell");
-    server.request("turn/interrupt", &json!({"threadId": thread, "turnId": turn}));
-    assert_eq!(server.completed(&turn)["status"], "interrupted");
-    assert!(is_gone(&word));
-}
-
-#[test]
-fn an_image_reaches_the_model() {
-    let home = Home::new();
-    let work = home.path().join("work");
-    std::fs::create_dir_all(&work).unwrap();
-    write_pixel(&work.join("dot.png"));
-    home.model.script([
-        Reply::default().call("view_image", "call-1", &json!({"path": "dot.png"})).call(
-            "view_image",
-            "call-2",
-            &json!({"path": "none.png"}),
-        ),
-        say("done"),
-    ]);
-    let mut server = home.server();
-    let (thread, _) = open(&home, &mut server);
-    server.run_turn(&thread, "go");
-    assert!(output(&home.model.last(), "call-1").contains("data:image/png;base64,"));
-    assert!(output(&home.model.last(), "call-2").contains("unable to locate image"));
-    assert_eq!(server.item("imageView")["path"], json!(work.join("dot.png")));
-}
-
-fn write_pixel(path: &Path) {
-    let png = [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 0];
-    std::fs::write(path, png).unwrap();
+    let mut work = Work::with("never", json!({"dynamicTools": [tool]}));
+    work.run([say("hello")]);
+    let server = work.home.server();
+    std::mem::replace(&mut work.server, server).kill();
+    let thread = json!({"threadId": work.thread});
+    work.request("thread/resume", &thread);
+    work.run([say("hello")]);
+    assert!(offered(&work.home.model.last()).contains(&"lookup".to_owned()));
 }

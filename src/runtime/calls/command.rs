@@ -115,7 +115,14 @@ pub(super) async fn write_stdin(turn: &Arc<TurnContext>, call: &Call<'_>) -> Out
             json!({"threadId": &*turn.notify.thread_id, "turnId": running.turn_id, "itemId": running.item_id,
                 "processId": session.id.to_string(), "stdin": arguments.chars})
         });
-        if let Err(error) = session.write(&arguments.chars).await {
+        // A command that does not read takes in no more than its terminal holds.
+        let written = tokio::select! {
+            biased;
+            written = session.write(&arguments.chars) => written,
+            _ = session.ended() => Ok(()),
+            () = turn.cancel.cancelled() => return Err(Stop::Interrupted),
+        };
+        if let Err(error) = written {
             return Ok(json!(format!("write_stdin failed: {error}")));
         }
         if let Some(params) = told {
@@ -328,14 +335,16 @@ async fn start(
 ) -> Result<Result<Session, String>, TurnError> {
     let (events, received) = mpsc::channel(EVENTS_MAX);
     let policy = &turn.config.shell_environment_policy;
+    let is_users = command.source == USER_SHELL;
     let spec = Spec {
         argv: command.argv.clone(),
         cwd: command.cwd.clone(),
-        environment: policy.environment_for_model(),
+        environment: if is_users { policy.environment() } else { policy.environment_for_model() },
         tty: command.tty,
         timeout: command.timeout,
         confinement: if confined { judge::confinement(turn) } else { None },
         label: command.id.clone(),
+        owner: turn.turn.id.clone(),
     };
     let mut item = Item::new(&command, turn.runtime.clock.now_ms());
     let session = match turn.tools.sessions.start(spec, events).await {
@@ -347,7 +356,7 @@ async fn start(
             return Ok(Err(refused(&error.to_string())));
         }
     };
-    item.process_id = (command.source != USER_SHELL).then_some(session.id);
+    item.process_id = (!is_users).then_some(session.id);
     let shown = item.json("inProgress", item.source);
     let event = (!announced).then(|| turn.notify.item_started(&turn.turn.id, shown.clone(), item.at_ms));
     turn.report(TurnReport::ItemStarted(command.id.clone(), shown, event));
@@ -356,6 +365,10 @@ async fn start(
         session.id,
         Running { item_id: command.id.clone(), turn_id: turn.turn.id.clone(), recorded: seen },
     );
+    if turn.cancel.is_cancelled() {
+        // The interrupt may have looked for the turn's commands before this one was among them.
+        session.kill();
+    }
     tokio::spawn(follow(turn.clone(), item, session.id, received, recorded));
     Ok(Ok(session))
 }
@@ -412,9 +425,10 @@ async fn follow(
     let _ = recorded.send(true);
 }
 
-/// End the commands that a turn started, and wait until that is recorded.
+/// End the commands that a turn started with all that they left behind, and wait until that is recorded.
 pub(in super::super) async fn end_those_of(turn: &TurnContext) {
     end(&turn.tools, |turn_id| turn_id == turn.turn.id).await;
+    turn.tools.sessions.kill_left(&turn.turn.id).await;
 }
 
 /// End the commands of these turns, and wait until that is recorded.

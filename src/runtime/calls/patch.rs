@@ -183,17 +183,12 @@ fn wire_changes(changes: &[Change]) -> Vec<FileUpdateChange> {
 }
 
 fn wire_change(change: &Change) -> FileUpdateChange {
-    let mut diff = change.diff.clone();
     let kind = match &change.kind {
         ChangeKind::Add => PatchChangeKind::Add,
         ChangeKind::Delete => PatchChangeKind::Delete,
         ChangeKind::Update { move_path } => {
-            let move_path = move_path.as_ref().map(|path| path.display().to_string());
-            if let Some(path) = &move_path {
-                diff += &format!("\n\nMoved to: {path}");
-            }
-            PatchChangeKind::Update { move_path }
+            PatchChangeKind::Update { move_path: move_path.as_ref().map(|path| path.display().to_string()) }
         }
     };
-    FileUpdateChange { diff, kind, path: change.path.display().to_string() }
+    FileUpdateChange { diff: change.diff.clone(), kind, path: change.path.display().to_string() }
 }

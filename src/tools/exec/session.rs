@@ -9,7 +9,7 @@ use std::{
     os::{fd::OwnedFd, unix::process::ExitStatusExt},
     path::PathBuf,
     process::ExitStatus,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -23,6 +23,7 @@ use tokio::{
 };
 
 use super::{
+    left,
     output::{Decoder, HeadTail},
     process::Process,
     spawn::{self, Started},
@@ -58,6 +59,8 @@ pub struct Spec {
     pub confinement: Option<Confinement>,
     /// Whose command this is (the call id); comes back in [`Listed`].
     pub label: String,
+    /// On whose behalf it runs (the turn's id): what [`Sessions::kill_left`] goes by. Without a slash.
+    pub owner: String,
 }
 
 /// How a command ended.
@@ -169,6 +172,8 @@ pub struct Listed {
 #[derive(Debug, Clone, Default)]
 pub struct Sessions {
     clock: Clock,
+    /// The first part of the mark that all of these commands carry; set with the first of them.
+    mark: Arc<OnceLock<String>>,
     /// Guards the table only; nothing is awaited under it.
     table: Arc<Mutex<BTreeMap<i64, Session>>>,
 }
@@ -202,13 +207,13 @@ enum Order {
 impl Sessions {
     /// No commands yet. The clock gives the random part of session numbers.
     pub fn new(clock: Clock) -> Sessions {
-        Sessions { clock, table: Arc::default() }
+        Sessions { clock, mark: Arc::default(), table: Arc::default() }
     }
 
     /// Starts a command. Its events go to `events` in order; when that is full the command waits, when the receiver is
     /// dropped they are lost, and the command goes on. So read them in a task of their own: while it is full, the command
     /// cannot be ended either.
-    pub async fn start(&self, spec: Spec, events: mpsc::Sender<Event>) -> Result<Session, SessionError> {
+    pub async fn start(&self, mut spec: Spec, events: mpsc::Sender<Event>) -> Result<Session, SessionError> {
         if self.running().len() >= SESSIONS_MAX {
             return Err(SessionError::TooMany);
         }
@@ -217,6 +222,9 @@ impl Sessions {
             let program = if spec.cwd.is_dir() { program } else { format!("folder {}", spec.cwd.display()) };
             SessionError::Start { program, source }
         };
+        let all = self.mark.get_or_init(|| self.clock.new_id().to_string());
+        let mark = format!("{all}/{}/{}", spec.owner, self.clock.new_id());
+        spec.environment.insert(left::VARIABLE.to_owned(), mark);
         let Started { child, stream } = spawn::spawn(&spec).await.map_err(failed)?;
         // SAFETY: an `OwnedFd` always gives the same descriptor and keeps it open until it is dropped, after the `AsyncFd`
         // has taken it out of the reactor.
@@ -299,7 +307,7 @@ impl Sessions {
         }
     }
 
-    /// Kills all running commands and waits until they are gone.
+    /// Kills all running commands and what others have left, and waits until they are gone.
     pub async fn shutdown(&self) {
         let running = self.running();
         for session in &running {
@@ -307,6 +315,16 @@ impl Sessions {
         }
         for session in running {
             session.ended().await;
+        }
+        if let Some(all) = self.mark.get() {
+            kill_marked(format!("{all}/")).await;
+        }
+    }
+
+    /// Kills what the finished commands of this owner have left in the background.
+    pub async fn kill_left(&self, owner: &str) {
+        if let Some(all) = self.mark.get() {
+            kill_marked(format!("{all}/{owner}/")).await;
         }
     }
 
@@ -420,6 +438,11 @@ impl Task {
     async fn run(mut self, child: Child, exit_sender: watch::Sender<Option<Exit>>) {
         let mut process = Process::new(child);
         let exit = self.until_exit(&mut process).await;
+        if let (Exit::TimedOut | Exit::Terminated, Some(mark)) =
+            (exit, self.shared.spec.environment.get(left::VARIABLE))
+        {
+            kill_marked(mark.clone()).await;
+        }
         self.drain().await;
         let rest = self.decoder.finish();
         self.take(rest).await;
@@ -500,6 +523,11 @@ impl Task {
         self.shared.fresh().push(&text);
         let _ = self.events.send(Event::Output(text)).await;
     }
+}
+
+async fn kill_marked(mark: String) {
+    // It fails only when the runtime is shutting down.
+    let _ = tokio::task::spawn_blocking(move || left::kill(&mark)).await;
 }
 
 async fn read(stream: &AsyncFd<OwnedFd>) -> io::Result<Vec<u8>> {

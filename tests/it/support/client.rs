@@ -140,6 +140,20 @@ impl Client {
         self.notification_where("item/completed", |params| params["item"]["type"] == kind)["item"].clone()
     }
 
+    /// The requests of the server so far, in order.
+    pub fn questions(&self) -> Vec<&Value> {
+        self.came
+            .iter()
+            .filter(|message| message.get("method").is_some() && message.get("id").is_some())
+            .collect()
+    }
+
+    /// The items of a kind that were told to have started or completed so far.
+    pub fn items(&self, thread: &str, moment: &str, kind: &str) -> Vec<Value> {
+        let all = self.events(thread, &[&format!("item/{moment}")]).into_iter();
+        all.map(|event| event["params"]["item"].clone()).filter(|item| item["type"] == kind).collect()
+    }
+
     /// Initialize as a client of this name.
     pub fn initialize_as(&mut self, name: &str, capabilities: &Value) -> Value {
         let client = json!({"name": name, "title": null, "version": "0.1.0"});

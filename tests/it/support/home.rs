@@ -55,6 +55,8 @@ stream_max_retries = 0
                 command.env_remove(&name);
             }
         }
+        // A login shell of the model's would read the profile of whoever runs the tests.
+        command.env("HOME", self.path());
         command.env("THREADKEEP_HOME", self.path()).current_dir(self.path()).args(arguments);
         command
     }

@@ -3,6 +3,7 @@
 pub mod client;
 pub mod home;
 pub mod model;
+pub mod work;
 
 use std::time::Duration;
 

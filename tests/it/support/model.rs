@@ -26,6 +26,16 @@ pub fn say(text: &str) -> Reply {
     Reply::default().say(text)
 }
 
+/// One call of a tool.
+pub fn call(name: &str, call_id: &str, arguments: &Value) -> Reply {
+    Reply::default().call(name, call_id, arguments)
+}
+
+/// One shell command of the model.
+pub fn command(call_id: &str, command: &str) -> Reply {
+    Reply::default().command(call_id, command)
+}
+
 /// An HTTP error with a body.
 pub fn status(status: u16, body: &str) -> Reply {
     Reply { failure: Some((status, body.to_owned())), ..Reply::default() }
@@ -261,6 +271,11 @@ impl Model {
     /// The body of the last model request.
     pub fn last(&self) -> Value {
         self.requests().pop().expect("no request reached the model")
+    }
+
+    /// What the last model request says about the result of a call.
+    pub fn told(&self, call_id: &str) -> String {
+        output(&self.last(), call_id)
     }
 
     /// Wait until so many model requests have come in all.
