@@ -80,6 +80,11 @@ pub(super) fn response_item(
     }
 }
 
+/// Whether there are messages that only model items have told of so far.
+pub(super) fn has_silent(state: &Projector) -> bool {
+    !state.bare.told && state.turns.is_empty() && !state.bare.silent.is_empty()
+}
+
 /// At the end of a file without any event of a message, its model items are what there is to show.
 pub(super) fn show_silent(state: &mut Projector, changes: &mut Vec<Change>) {
     if state.bare.told || !state.turns.is_empty() {

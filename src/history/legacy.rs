@@ -11,6 +11,7 @@ use crate::rollout::line::{Event, UserMessageEvent};
 pub(super) fn event(state: &mut Projector, event: &Event, line_number: i64, changes: &mut Vec<Change>) {
     match event {
         Event::TaskStarted { turn_id: Some(turn_id), root_turn_id, started_at, .. } => {
+            tell_cut(state, changes);
             close(state);
             state.turns.push(TurnState {
                 turn_id: turn_id.clone(),
@@ -116,10 +117,7 @@ pub(super) fn event(state: &mut Projector, event: &Event, line_number: i64, chan
             );
             state.tell_turn(index, line_number, changes);
         }
-        Event::ThreadRolledBack { num_turns } => {
-            close(state);
-            roll_back(state, *num_turns, changes);
-        }
+        Event::ThreadRolledBack { num_turns } => roll_back(state, *num_turns, changes),
         _ => {}
     }
 }
@@ -267,6 +265,14 @@ fn open_last(state: &mut Projector, line_number: i64, changes: &mut Vec<Change>)
     state.open = Some(index);
     state.last_item = None;
     state.tell_turn(index, line_number, changes);
+}
+
+/// A turn that another one follows counts as interrupted, unless its end still comes.
+pub(super) fn tell_cut(state: &Projector, changes: &mut Vec<Change>) {
+    let open = state.open.and_then(|open| state.turns.get(open));
+    if let Some(turn) = open.filter(|turn| turn.status == "inProgress") {
+        changes.push(Change::Turn(TurnState { status: "interrupted".to_owned(), ..turn.clone() }));
+    }
 }
 
 fn close(state: &mut Projector) {

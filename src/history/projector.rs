@@ -1,6 +1,6 @@
 //! The incremental reducer: lines in, changes out.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use chrono::DateTime;
 use serde::{Deserialize, Serialize};
@@ -99,7 +99,7 @@ pub struct Projector {
     /// The last item of the open turn, which reasoning may be added to.
     pub(super) last_item: Option<Value>,
     /// Totals seen so far: a count that comes again is no new response.
-    seen_totals: HashSet<[i64; 5]>,
+    seen_totals: BTreeSet<[i64; 5]>,
     has_meta: bool,
     /// Lines copied from a parent are still going on.
     pub(super) inheriting: bool,
@@ -114,8 +114,13 @@ pub struct Projector {
     /// Events told of users' messages; items that do the same are repetitions then.
     pub(super) has_user_events: bool,
     /// Turns of other threads that were echoed here.
-    pub(super) foreign_turns: HashSet<String>,
+    pub(super) foreign_turns: BTreeSet<String>,
     pub(super) bare: bare::State,
+    /// Turns that were shown at the end of the lines so far, and are made anew when there are more.
+    provisional: Vec<String>,
+    /// What is known of the thread with them.
+    #[serde(skip)]
+    shown: Option<Box<Facts>>,
 }
 
 impl Projector {
@@ -133,12 +138,12 @@ impl Projector {
 
     /// What is known of the thread so far.
     pub fn facts(&self) -> &Facts {
-        &self.facts
+        self.shown.as_deref().unwrap_or(&self.facts)
     }
 
     /// How many turns there are now.
     pub fn turn_count(&self) -> usize {
-        self.turns.len()
+        self.turns.len() + self.provisional.len()
     }
 
     /// Whether any metadata was there.
@@ -152,6 +157,7 @@ impl Projector {
 
     /// Take a line; `line_number` counts all lines of the file from 0.
     pub fn feed(&mut self, line: &Line<'_>, line_number: i64, changes: &mut Vec<Change>) {
+        self.go_on(changes);
         if matches!(line.record, Record::Unknown) {
             return;
         }
@@ -195,9 +201,29 @@ impl Projector {
         self.parsed += usize::from(is_counted(&line.record));
     }
 
-    /// The end of the lines there are: turns that were not ended.
+    /// There are more lines after [`Projector::finish`]: what was shown of the end for the time being goes.
+    pub fn go_on(&mut self, changes: &mut Vec<Change>) {
+        self.shown = None;
+        if !self.provisional.is_empty() {
+            changes.push(Change::DropTurns(std::mem::take(&mut self.provisional)));
+        }
+    }
+
+    /// What [`Projector::go_on`] of another one, at an earlier line of the same file, has to take back.
+    pub fn take_over_shown(&mut self, from: &Projector) {
+        self.provisional.clone_from(&from.provisional);
+    }
+
+    /// The end of the lines there are: turns that were not ended, and those of messages that no event has told of.
+    /// Nothing of this is more than a view of the state, which more lines may follow.
     pub fn finish(&mut self, changes: &mut Vec<Change>) {
-        bare::show_silent(self, changes);
+        self.go_on(changes);
+        if bare::has_silent(self) {
+            let mut shown = self.clone();
+            bare::show_silent(&mut shown, changes);
+            self.provisional = shown.turns.iter().map(|turn| turn.turn_id.clone()).collect();
+            self.shown = Some(Box::new(shown.facts));
+        }
         if let Some(turn) = self.open.and_then(|open| self.turns.get(open))
             && turn.status == "inProgress"
         {
@@ -326,7 +352,7 @@ impl Projector {
             && let Some(at) = self.turns.position(turn_id).filter(|at| self.turns[*at].items == 0)
         {
             self.turns.remove(at);
-            self.open = None;
+            self.open = self.open.filter(|open| *open != at).map(|open| open - usize::from(at < open));
             self.foreign_turns.insert(turn_id.to_owned());
             changes.push(Change::DropTurns(vec![turn_id.to_owned()]));
         }

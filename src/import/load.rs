@@ -38,7 +38,7 @@ const STATE_EVERY_BYTES: i64 = 16 << 20;
 const STATE_SHARE: i64 = 32;
 
 /// Where the reducer stands.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Progress {
     projector: Projector,
@@ -86,7 +86,7 @@ pub(super) struct Reading<'a> {
     head: Vec<u8>,
     tail: Vec<u8>,
     /// The state before a last line that has not ended.
-    state_before_unended: Option<Vec<u8>>,
+    state_before_unended: Option<Box<Progress>>,
     next_state_at: i64,
     git: [Option<String>; 3],
     problem: Option<String>,
@@ -180,6 +180,8 @@ impl<'a> Reading<'a> {
             return Ok(None);
         }
         let mut part = Part { bytes: Vec::with_capacity(PART_BYTES + PART_BYTES / 8), ..Part::default() };
+        // Before the lines that are only replayed, whose changes are stored already.
+        self.progress.projector.go_on(&mut part.changes);
         // Lines before the metadata are kept as well, so it is waited for.
         while part.bytes.len() < PART_BYTES
             || (!self.progress.projector.has_meta() && part.bytes.len() < HEADLESS_BYTES_MAX)
@@ -210,7 +212,7 @@ impl<'a> Reading<'a> {
                 continue;
             }
             if is_own && !ended {
-                self.state_before_unended = self.progress.packed();
+                self.state_before_unended = Some(Box::new(self.progress.clone()));
             }
             if is_own && !is_replayed && self.progress.own_bytes < self.taken.bytes {
                 // It had not ended when it was taken; it is taken again as a whole.
@@ -341,10 +343,16 @@ impl<'a> Reading<'a> {
     /// The reducer's state, where it is time to store it.
     fn state(&mut self) -> Option<Vec<u8>> {
         if !self.done && self.progress.own_bytes < self.next_state_at {
-            return None;
+            // The state of an earlier import has to go.
+            return self.start_anew.then(Vec::new);
         }
-        let state = if self.done { self.state_before_unended.take() } else { None };
-        let state = state.or_else(|| self.progress.packed())?;
+        let state = match self.state_before_unended.take() {
+            Some(mut before) => {
+                before.projector.take_over_shown(&self.progress.projector);
+                before.packed()
+            }
+            None => self.progress.packed(),
+        }?;
         // Packed, the state is a tenth of what it takes to make it.
         let apart = STATE_EVERY_BYTES.max(state.len() as i64 * 10 * STATE_SHARE);
         self.next_state_at = self.progress.own_bytes + apart;

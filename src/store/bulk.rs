@@ -9,7 +9,7 @@ use sqlx::{QueryBuilder, Sqlite, SqliteConnection};
 
 use super::append::Counters;
 use super::error::{Result, StoreError};
-use super::journal::{self, PackedRun, Packer};
+use super::journal::{PackedRun, Packer};
 use super::rows::{Append, ItemRow, TurnRow, UsageRow};
 use super::{PLACE_MASK, items, key_range, threads};
 
@@ -46,27 +46,76 @@ impl Prepared {
     }
 }
 
-/// Apply it inside the writer's transaction, to a thread whose journal ends here.
-pub(super) async fn apply(
-    db: &mut SqliteConnection,
-    before: Counters,
-    prepared: &Prepared,
-    dropped_turns: &[String],
-) -> Result<()> {
-    let mut after = before;
-    journal::append(db, &mut after, &prepared.runs).await?;
-    let thread_key = before.thread_key;
-    let [next_turn, next_item, next_usage] = next_places(db, thread_key).await?;
-    if !dropped_turns.is_empty() {
-        drop_turns(db, thread_key, dropped_turns).await?;
+/// A thread that is appended to.
+pub(super) struct Target<'a> {
+    /// Where its journal ends.
+    pub(super) before: Counters,
+    /// What is appended.
+    pub(super) prepared: &'a Prepared,
+    /// Turns to drop first, by their ids.
+    pub(super) dropped_turns: &'a [String],
+}
+
+/// Append to several threads, each of them once, inside the writer's transaction.
+pub(super) async fn apply(db: &mut SqliteConnection, targets: &[Target<'_>]) -> Result<()> {
+    let mut rows = Rows::default();
+    for Target { before, prepared, dropped_turns } in targets {
+        let thread_key = before.thread_key;
+        // A thread without lines has no turns either.
+        let is_new = before.lines == 0;
+        let next = if is_new { [0; 3] } else { next_places(db, thread_key).await? };
+        if !dropped_turns.is_empty() {
+            drop_turns(db, thread_key, dropped_turns).await?;
+        }
+        let keys = turn_keys(db, thread_key, next[0], prepared, is_new).await?;
+        let [_, first_item, first_usage] = next.map(|place| key_range(thread_key).start + place);
+        rows.turns.extend(
+            prepared.turns.iter().filter_map(|turn| Some((*keys.get(&turn.turn_id)?, thread_key, turn))),
+        );
+        for (item_key, (item, encoding, payload)) in (first_item..).zip(&prepared.items) {
+            let Some(turn_key) = keys.get(&item.turn_id).copied() else {
+                let turn_id = &item.turn_id;
+                return Err(StoreError::Database(format!("adding an item: turn {turn_id} is not stored")));
+            };
+            rows.items.push(items::NewItem { item_key, turn_key, item, encoding: *encoding, payload });
+        }
+        rows.usage.extend((first_usage..).zip(&prepared.usage).map(|(key, row)| (key, thread_key, row)));
+        let mut after = *before;
+        for run in &prepared.runs {
+            rows.runs.push((key_range(thread_key).start + after.lines, after.bytes, run));
+            after.lines += run.line_count;
+            after.bytes += run.byte_count;
+        }
+        threads::move_end(db, &after, prepared.context_restart.map(|index| before.lines + index)).await?;
     }
-    let is_new = next_turn == 0;
-    let keys = turn_keys(db, thread_key, next_turn, prepared, is_new).await?;
-    put_turns(db, thread_key, &prepared.turns, &keys).await?;
-    put_items(db, key_range(thread_key).start + next_item, &prepared.items, &keys).await?;
-    put_usage(db, thread_key, key_range(thread_key).start + next_usage, &prepared.usage).await?;
-    let context_from = prepared.context_restart.map(|index| before.lines + index);
-    threads::move_end(db, &after, context_from).await
+    rows.put(db).await
+}
+
+/// What is added, each with its keys.
+#[derive(Default)]
+struct Rows<'a> {
+    runs: Vec<(i64, i64, &'a PackedRun)>,
+    turns: Vec<(i64, i64, &'a TurnRow)>,
+    items: Vec<items::NewItem<'a>>,
+    usage: Vec<(i64, i64, &'a UsageRow)>,
+}
+
+impl Rows<'_> {
+    async fn put(&self, db: &mut SqliteConnection) -> Result<()> {
+        for chunk in chunks(&self.runs) {
+            put_runs(db, chunk).await?;
+        }
+        for chunk in chunks(&self.turns) {
+            put_turns(db, chunk).await?;
+        }
+        for chunk in chunks(&self.items) {
+            items::upsert_together(db, chunk).await?;
+        }
+        for chunk in chunks(&self.usage) {
+            put_usage(db, chunk).await?;
+        }
+        Ok(())
+    }
 }
 
 /// The places after the last turn, item and response of a thread.
@@ -135,8 +184,8 @@ async fn turn_keys(
 /// Rows of one statement: few sizes, so that their texts stay prepared.
 const CHUNKS: [usize; 4] = [64, 16, 4, 1];
 
-/// Cut rows into chunks of these sizes.
-fn chunks<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
+/// Cut rows into chunks of few sizes.
+pub(super) fn chunks<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
     std::iter::from_fn(move || {
         let size = CHUNKS.into_iter().find(|size| *size <= rows.len())?;
         let (chunk, rest) = rows.split_at(size);
@@ -145,98 +194,80 @@ fn chunks<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
     })
 }
 
-async fn put_turns(
-    db: &mut SqliteConnection,
-    thread_key: i64,
-    turns: &[TurnRow],
-    keys: &HashMap<String, i64>,
-) -> Result<()> {
-    for chunk in chunks(turns) {
-        let mut insert = QueryBuilder::<Sqlite>::new(
-            "insert into turns (turn_key, thread_key, turn_id, root_turn_id, status, error_json, started_at_ms,
-                 completed_at_ms, duration_ms, first_line, end_line, client_user_message_id) ",
-        );
-        insert.push_values(chunk, |mut values, turn| {
-            values
-                .push_bind(keys.get(&turn.turn_id).copied())
-                .push_bind(thread_key)
-                .push_bind(&turn.turn_id)
-                .push_bind(&turn.root_turn_id)
-                .push_bind(&turn.status)
-                .push_bind(&turn.error_json)
-                .push_bind(turn.started_at_ms)
-                .push_bind(turn.completed_at_ms)
-                .push_bind(turn.duration_ms)
-                .push_bind(turn.first_line)
-                .push_bind(turn.end_line)
-                .push_bind(&turn.client_user_message_id);
-        });
-        insert.push(
-            " on conflict (turn_key) do update set
-                 root_turn_id = coalesce(excluded.root_turn_id, root_turn_id), status = excluded.status,
-                 error_json = excluded.error_json, started_at_ms = excluded.started_at_ms,
-                 completed_at_ms = excluded.completed_at_ms, duration_ms = excluded.duration_ms,
-                 end_line = excluded.end_line",
-        );
-        insert.build().execute(&mut *db).await?;
-    }
+async fn put_runs(db: &mut SqliteConnection, rows: &[(i64, i64, &PackedRun)]) -> Result<()> {
+    let mut insert = QueryBuilder::<Sqlite>::new(
+        "insert into journal (run_key, line_count, first_byte, byte_count, encoding, payload) ",
+    );
+    insert.push_values(rows, |mut values, (run_key, first_byte, run)| {
+        values
+            .push_bind(*run_key)
+            .push_bind(run.line_count)
+            .push_bind(*first_byte)
+            .push_bind(run.byte_count)
+            .push_bind(run.encoding)
+            .push_bind(&run.payload[..]);
+    });
+    insert.build().execute(db).await?;
     Ok(())
 }
 
-async fn put_items(
-    db: &mut SqliteConnection,
-    first_key: i64,
-    rows: &[(ItemRow, i64, Vec<u8>)],
-    keys: &HashMap<String, i64>,
-) -> Result<()> {
-    let mut placed = Vec::with_capacity(rows.len());
-    for (item_key, (item, encoding, payload)) in (first_key..).zip(rows) {
-        let Some(turn_key) = keys.get(&item.turn_id).copied() else {
-            let turn_id = &item.turn_id;
-            return Err(StoreError::Database(format!("adding an item: turn {turn_id} is not stored")));
-        };
-        placed.push(items::NewItem { item_key, turn_key, item, encoding: *encoding, payload });
-    }
-    for chunk in chunks(&placed) {
-        items::upsert_together(db, chunk).await?;
-    }
+async fn put_turns(db: &mut SqliteConnection, rows: &[(i64, i64, &TurnRow)]) -> Result<()> {
+    let mut insert = QueryBuilder::<Sqlite>::new(
+        "insert into turns (turn_key, thread_key, turn_id, root_turn_id, status, error_json, started_at_ms,
+             completed_at_ms, duration_ms, first_line, end_line, client_user_message_id) ",
+    );
+    insert.push_values(rows, |mut values, (turn_key, thread_key, turn)| {
+        values
+            .push_bind(*turn_key)
+            .push_bind(*thread_key)
+            .push_bind(&turn.turn_id)
+            .push_bind(&turn.root_turn_id)
+            .push_bind(&turn.status)
+            .push_bind(&turn.error_json)
+            .push_bind(turn.started_at_ms)
+            .push_bind(turn.completed_at_ms)
+            .push_bind(turn.duration_ms)
+            .push_bind(turn.first_line)
+            .push_bind(turn.end_line)
+            .push_bind(&turn.client_user_message_id);
+    });
+    insert.push(
+        " on conflict (turn_key) do update set
+             root_turn_id = coalesce(excluded.root_turn_id, root_turn_id), status = excluded.status,
+             error_json = excluded.error_json, started_at_ms = excluded.started_at_ms,
+             completed_at_ms = excluded.completed_at_ms, duration_ms = excluded.duration_ms,
+             end_line = excluded.end_line",
+    );
+    insert.build().execute(db).await?;
     Ok(())
 }
 
-async fn put_usage(
-    db: &mut SqliteConnection,
-    thread_key: i64,
-    first_key: i64,
-    rows: &[UsageRow],
-) -> Result<()> {
-    let placed: Vec<(i64, &UsageRow)> = (first_key..).zip(rows).collect();
-    for chunk in chunks(&placed) {
-        let mut insert = QueryBuilder::<Sqlite>::new(
-            "insert into token_usage (usage_key, thread_key, turn_id, response_id, model, model_provider, goal_id,
-                 at_ms, input, cached_input, cache_write_input, output, reasoning_output, total,
-                 model_context_window) ",
-        );
-        insert.push_values(chunk, |mut values, (usage_key, row)| {
-            let tokens = row.tokens;
-            values
-                .push_bind(*usage_key)
-                .push_bind(thread_key)
-                .push_bind(&row.turn_id)
-                .push_bind(&row.response_id)
-                .push_bind(&row.model)
-                .push_bind(&row.model_provider)
-                .push_bind(&row.goal_id)
-                .push_bind(row.at_ms)
-                .push_bind(tokens.input)
-                .push_bind(tokens.cached_input)
-                .push_bind(tokens.cache_write_input)
-                .push_bind(tokens.output)
-                .push_bind(tokens.reasoning_output)
-                .push_bind(tokens.total)
-                .push_bind(row.model_context_window);
-        });
-        insert.push(" on conflict (thread_key, response_id) do nothing");
-        insert.build().execute(&mut *db).await?;
-    }
+async fn put_usage(db: &mut SqliteConnection, rows: &[(i64, i64, &UsageRow)]) -> Result<()> {
+    let mut insert = QueryBuilder::<Sqlite>::new(
+        "insert into token_usage (usage_key, thread_key, turn_id, response_id, model, model_provider, goal_id,
+             at_ms, input, cached_input, cache_write_input, output, reasoning_output, total,
+             model_context_window) ",
+    );
+    insert.push_values(rows, |mut values, (usage_key, thread_key, row)| {
+        let tokens = row.tokens;
+        values
+            .push_bind(*usage_key)
+            .push_bind(*thread_key)
+            .push_bind(&row.turn_id)
+            .push_bind(&row.response_id)
+            .push_bind(&row.model)
+            .push_bind(&row.model_provider)
+            .push_bind(&row.goal_id)
+            .push_bind(row.at_ms)
+            .push_bind(tokens.input)
+            .push_bind(tokens.cached_input)
+            .push_bind(tokens.cache_write_input)
+            .push_bind(tokens.output)
+            .push_bind(tokens.reasoning_output)
+            .push_bind(tokens.total)
+            .push_bind(row.model_context_window);
+    });
+    insert.push(" on conflict (thread_key, response_id) do nothing");
+    insert.build().execute(db).await?;
     Ok(())
 }

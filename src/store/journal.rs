@@ -21,6 +21,9 @@ const COMPRESS_FROM_BYTES: usize = 1024;
 /// Where the ratio on JSON lines flattens.
 const ZSTD_LEVEL: i32 = 3;
 
+/// For much at once: half the time for a tenth more bytes.
+const ZSTD_LEVEL_BULK: i32 = 1;
+
 /// A run of lines as read back.
 #[derive(Clone, Debug)]
 pub struct Run {
@@ -35,10 +38,10 @@ pub struct Run {
 /// A run of lines as it will be stored.
 #[derive(Debug)]
 pub(super) struct PackedRun {
-    line_count: i64,
-    byte_count: i64,
-    encoding: i64,
-    payload: Vec<u8>,
+    pub(super) line_count: i64,
+    pub(super) byte_count: i64,
+    pub(super) encoding: i64,
+    pub(super) payload: Vec<u8>,
 }
 
 impl Store {
@@ -177,7 +180,7 @@ impl std::fmt::Debug for Packer {
 impl Packer {
     /// For many texts.
     pub fn kept() -> Packer {
-        Packer { compressor: zstd::bulk::Compressor::new(ZSTD_LEVEL).ok() }
+        Packer { compressor: zstd::bulk::Compressor::new(ZSTD_LEVEL_BULK).ok() }
     }
 
     /// For a few.
@@ -241,7 +244,9 @@ impl Packer {
 
 /// How many lines that is; the last one of an imported file may lack its end.
 fn count_lines(bytes: &[u8]) -> i64 {
-    let ends = bytes.iter().filter(|byte| **byte == b'\n').count();
+    // In chunks whose sums fit into a byte, which processors add up many at a time.
+    let ends = |chunk: &[u8]| chunk.iter().map(|byte| u8::from(*byte == b'\n')).sum::<u8>();
+    let ends: usize = bytes.chunks(255).map(|chunk| usize::from(ends(chunk))).sum();
     let unended = bytes.last().is_some_and(|byte| *byte != b'\n');
     (ends + usize::from(unended)) as i64
 }

@@ -1,9 +1,10 @@
 //! Rollout files seen on disk: what makes an import incremental.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use sqlx::SqliteConnection;
+use sqlx::{QueryBuilder, Sqlite, SqliteConnection};
 
 use super::append::Counters;
 use super::bulk::{self, Prepared};
@@ -36,7 +37,8 @@ pub struct RolloutFileRow {
     pub verdict: String,
     /// Why, for the last three, and for a file that a newer one has superseded.
     pub reason: Option<String>,
-    /// State of the reducer, packed, at a position that it tells itself; as an import's `None` leaves what is stored.
+    /// State of the reducer, packed, at a position that it tells itself. In an import `None` leaves what is stored, and
+    /// no bytes are no state.
     pub reducer: Option<Vec<u8>>,
 }
 
@@ -96,7 +98,7 @@ pub enum Urgency {
 /// Imports, packed; made by those who read the files, so that the writer has less to do.
 #[derive(Debug, Default)]
 pub struct PreparedImports {
-    imports: Vec<(FileImport, Option<Prepared>)>,
+    imports: Vec<PreparedImport>,
 }
 
 impl PreparedImports {
@@ -254,54 +256,119 @@ fn carry_out_all(
     imports: Arc<PreparedImports>,
 ) -> BoxFuture<'_, Result<Vec<Imported>>> {
     Box::pin(async move {
-        let mut outcomes = Vec::with_capacity(imports.imports.len());
-        for (import, prepared) in &imports.imports {
+        let imports = &imports.imports;
+        match under_savepoint(db, imports).await? {
+            Ok(outcomes) => Ok(outcomes),
             // One that the database refuses must not take the others with it.
-            sqlx::query("savepoint import").execute(&mut *db).await?;
-            let outcome = carry_out(db, import, prepared.as_ref()).await;
-            if outcome.is_err() {
-                sqlx::query("rollback to import").execute(&mut *db).await?;
+            Err(error) if imports.len() == 1 => Ok(vec![Imported::Failed(error)]),
+            Err(_) => {
+                let mut outcomes = Vec::with_capacity(imports.len());
+                for import in imports {
+                    match under_savepoint(db, std::slice::from_ref(import)).await? {
+                        Ok(mut outcome) => outcomes.append(&mut outcome),
+                        Err(error) => outcomes.push(Imported::Failed(error)),
+                    }
+                }
+                Ok(outcomes)
             }
-            sqlx::query("release import").execute(&mut *db).await?;
-            outcomes.push(outcome.unwrap_or_else(Imported::Failed));
         }
-        Ok(outcomes)
     })
 }
 
-async fn carry_out(
+type PreparedImport = (FileImport, Option<Prepared>);
+
+async fn under_savepoint(
     db: &mut SqliteConnection,
-    import: &FileImport,
-    prepared: Option<&Prepared>,
-) -> Result<Imported> {
-    if let Some(thread) = &import.thread {
-        let before = threads::counters(db, &thread.thread_id).await?;
-        let lines = before.map_or(0, |counters| counters.lines);
-        if import.expected_lines.is_some_and(|expected| expected != lines) {
-            return Ok(Imported::Moved);
-        }
-        put_thread(db, thread, before, import.start_anew).await?;
-        let before = match before {
-            Some(before) if import.start_anew && 0 < before.lines => {
-                threads::clear_history(db, before.thread_key).await?;
-                Counters { lines: 0, bytes: 0, ..before }
-            }
-            Some(before) => before,
-            None => threads::counters(db, &thread.thread_id)
-                .await?
-                .ok_or_else(|| StoreError::NoThread(thread.thread_id.clone()))?,
-        };
-        if let Some(prepared) = prepared {
-            let mut before = before;
-            if let Some(line) = import.cut_off_line {
-                journal::cut_off(db, &mut before, line).await?;
-            }
-            bulk::apply(db, before, prepared, &import.dropped_turns).await?;
-        }
+    imports: &[PreparedImport],
+) -> Result<Result<Vec<Imported>>> {
+    sqlx::query("savepoint imports").execute(&mut *db).await?;
+    let outcomes = carry_out(db, imports).await;
+    if outcomes.is_err() {
+        sqlx::query("rollback to imports").execute(&mut *db).await?;
     }
-    put_file(db, import).await?;
-    put_problems(db, import).await?;
-    Ok(Imported::Stored)
+    sqlx::query("release imports").execute(&mut *db).await?;
+    Ok(outcomes)
+}
+
+/// Carry out imports together, as far as no thread comes twice.
+async fn carry_out(db: &mut SqliteConnection, imports: &[PreparedImport]) -> Result<Vec<Imported>> {
+    let mut outcomes = Vec::with_capacity(imports.len());
+    let mut rest = imports;
+    while !rest.is_empty() {
+        let mut threads = HashSet::new();
+        let once = rest.iter().map(|(import, _)| import.thread.as_deref().map(|thread| &thread.thread_id));
+        let once = once.take_while(|thread| thread.is_none_or(|thread| threads.insert(thread)));
+        let (together, after) = rest.split_at(once.count());
+        carry_out_once(db, together, &mut outcomes).await?;
+        rest = after;
+    }
+    Ok(outcomes)
+}
+
+async fn carry_out_once(
+    db: &mut SqliteConnection,
+    imports: &[PreparedImport],
+    outcomes: &mut Vec<Imported>,
+) -> Result<()> {
+    let threads = imports.iter().filter_map(|(import, _)| import.thread.as_ref());
+    let known = counters_of(db, threads.map(|thread| thread.thread_id.as_str())).await?;
+    let mut targets = Vec::with_capacity(imports.len());
+    let mut stored = Vec::with_capacity(imports.len());
+    for (import, prepared) in imports {
+        let Some(thread) = &import.thread else {
+            stored.push(import);
+            outcomes.push(Imported::Stored);
+            continue;
+        };
+        let known = known.get(&thread.thread_id).copied();
+        let lines = known.map_or(0, |counters| counters.lines);
+        if import.expected_lines.is_some_and(|expected| expected != lines) {
+            outcomes.push(Imported::Moved);
+            continue;
+        }
+        let mut before = put_thread(db, thread, known).await?;
+        if import.start_anew && 0 < before.lines {
+            threads::clear_history(db, before.thread_key).await?;
+            before = Counters { lines: 0, bytes: 0, ..before };
+        }
+        if let Some(line) = import.cut_off_line {
+            journal::cut_off(db, &mut before, line).await?;
+        }
+        if let Some(prepared) = prepared {
+            targets.push(bulk::Target { before, prepared, dropped_turns: &import.dropped_turns });
+        }
+        stored.push(import);
+        outcomes.push(Imported::Stored);
+    }
+    bulk::apply(db, &targets).await?;
+    for chunk in bulk::chunks(&stored) {
+        put_files(db, chunk).await?;
+    }
+    for import in stored {
+        put_problems(db, import).await?;
+    }
+    Ok(())
+}
+
+/// The ends of several threads' journals.
+async fn counters_of<'a>(
+    db: &mut SqliteConnection,
+    thread_ids: impl Iterator<Item = &'a str>,
+) -> Result<HashMap<String, Counters>> {
+    let ids = serde_json::json!(thread_ids.collect::<Vec<_>>()).to_string();
+    let rows = sqlx::query!(
+        r#"select thread_id, thread_key as "thread_key!", journal_lines, journal_bytes from threads
+           where thread_id in (select value from json_each(?1))"#,
+        ids
+    )
+    .fetch_all(db)
+    .await?;
+    let counters = rows.into_iter().map(|row| {
+        let counters =
+            Counters { thread_key: row.thread_key, lines: row.journal_lines, bytes: row.journal_bytes };
+        (row.thread_id, counters)
+    });
+    Ok(counters.collect())
 }
 
 /// Add a thread, or renew what its file tells of it; what a user has set here stays.
@@ -309,12 +376,14 @@ async fn put_thread(
     db: &mut SqliteConnection,
     row: &ThreadRow,
     before: Option<Counters>,
-    start_anew: bool,
-) -> Result<()> {
-    let Some(Counters { thread_key, .. }) = before else { return threads::insert(db, row).await };
+) -> Result<Counters> {
+    let Some(before) = before else {
+        return Ok(Counters { thread_key: threads::insert(db, row).await?, lines: 0, bytes: 0 });
+    };
+    let thread_key = before.thread_key;
     let inherited = row.inherited_usage;
     sqlx::query!(
-        "update threads set preview = iif(preview = '' or (?25 and ?2 <> ''), ?2, preview), name = coalesce(name, ?3),
+        "update threads set preview = iif(?2 = '', preview, ?2), name = coalesce(name, ?3),
              model_provider = ?4, model = coalesce(?5, model), reasoning_effort = ?6, cwd = ?7, settings_json = ?8,
              git_sha = coalesce(?9, git_sha), git_branch = coalesce(?10, git_branch),
              git_origin_url = coalesce(?11, git_origin_url), updated_at_ms = ?12, recency_at_ms = ?13,
@@ -346,40 +415,42 @@ async fn put_thread(
         inherited.reasoning_output,
         inherited.total,
         row.model_context_window,
-        row.base_bytes,
-        start_anew
+        row.base_bytes
     )
     .execute(db)
     .await?;
-    Ok(())
+    Ok(before)
 }
 
-async fn put_file(db: &mut SqliteConnection, import: &FileImport) -> Result<()> {
-    let (file, anew) = (&import.file, import.start_anew);
-    sqlx::query!(
+async fn put_files(db: &mut SqliteConnection, imports: &[&FileImport]) -> Result<()> {
+    let mut insert = QueryBuilder::<Sqlite>::new(
         "insert into rollout_files (path, thread_id, size, mtime_ns, bytes_taken, lines_taken, head_hash, tail_hash,
-             verdict, reason, reducer)
-         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
-         on conflict (path) do update set
+             verdict, reason, reducer) ",
+    );
+    insert.push_values(imports, |mut values, import| {
+        let file = &import.file;
+        values
+            .push_bind(&file.path)
+            .push_bind(&file.thread_id)
+            .push_bind(file.size)
+            .push_bind(file.mtime_ns)
+            .push_bind(file.bytes_taken)
+            .push_bind(file.lines_taken)
+            .push_bind(file.head_hash.as_deref())
+            .push_bind(file.tail_hash.as_deref())
+            .push_bind(&file.verdict)
+            .push_bind(&file.reason)
+            .push_bind(file.reducer.as_deref());
+    });
+    // A state that is not told stays.
+    insert.push(
+        " on conflict (path) do update set
              thread_id = excluded.thread_id, size = excluded.size, mtime_ns = excluded.mtime_ns,
              bytes_taken = excluded.bytes_taken, lines_taken = excluded.lines_taken, head_hash = excluded.head_hash,
              tail_hash = excluded.tail_hash, verdict = excluded.verdict, reason = excluded.reason,
-             reducer = iif(?12, excluded.reducer, coalesce(excluded.reducer, reducer))",
-        file.path,
-        file.thread_id,
-        file.size,
-        file.mtime_ns,
-        file.bytes_taken,
-        file.lines_taken,
-        file.head_hash,
-        file.tail_hash,
-        file.verdict,
-        file.reason,
-        file.reducer,
-        anew
-    )
-    .execute(db)
-    .await?;
+             reducer = coalesce(excluded.reducer, reducer)",
+    );
+    insert.build().execute(db).await?;
     Ok(())
 }
 

@@ -161,10 +161,10 @@ pub(super) async fn counters(db: &mut SqliteConnection, thread_id: &str) -> Resu
     }))
 }
 
-/// Add a thread; its journal is empty.
-pub(super) async fn insert(db: &mut SqliteConnection, row: &ThreadRow) -> Result<()> {
+/// Add a thread; its journal is empty. Gives its key.
+pub(super) async fn insert(db: &mut SqliteConnection, row: &ThreadRow) -> Result<i64> {
     let inherited = row.inherited_usage;
-    sqlx::query!(
+    let done = sqlx::query!(
         "insert into threads (thread_id, session_id, forked_from_id, parent_thread_id, attached_to_thread_id, preview, name,
              source_json, source_kind, thread_source, originator, cli_version, model_provider,
              model, reasoning_effort, cwd, settings_json, git_sha, git_branch, git_origin_url,
@@ -221,7 +221,7 @@ pub(super) async fn insert(db: &mut SqliteConnection, row: &ThreadRow) -> Result
     .execute(db)
     .await
     .map_err(|error| StoreError::Database(format!("adding thread {}: {error}", row.thread_id)))?;
-    Ok(())
+    Ok(done.last_insert_rowid())
 }
 
 /// Set the journal's counters, and where the model context starts if that moved.

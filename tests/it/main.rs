@@ -8,6 +8,7 @@ mod command_line;
 mod compaction;
 mod crash;
 mod draining;
+mod imports;
 mod left_over;
 mod listening;
 mod mcp;

@@ -1,6 +1,7 @@
 //! What the subjects share: a scratch home, a scripted model on loopback, and clients of the real binary.
 
 pub mod client;
+pub mod dump;
 pub mod home;
 pub mod model;
 pub mod work;

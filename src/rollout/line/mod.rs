@@ -3,6 +3,8 @@
 //! Parts that are only passed on stay borrowed JSON text. A member of an unexpected type makes that member absent
 //! where the rest still makes sense, and the line a problem only where nothing is left of it.
 
+mod tagged;
+
 use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
@@ -182,7 +184,7 @@ pub struct TokenUsageRecord {
 
 /// Something that happened.
 #[derive(Debug, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the members are those of protocol/rollout.md, section 4")]
 pub enum Event {
     #[serde(alias = "turn_started")]
@@ -409,7 +411,7 @@ fn record<'a>(kind: &str, payload: &'a RawValue) -> Result<Record<'a>, serde_jso
     Ok(match kind {
         "session_meta" => Record::SessionMeta(Box::new(serde_json::from_str(text)?)),
         "response_item" => Record::ResponseItem(payload),
-        "event_msg" => Record::Event(Box::new(serde_json::from_str(text)?)),
+        "event_msg" => Record::Event(Box::new(tagged::from_str(text)?)),
         "turn_context" => Record::TurnContext(serde_json::from_str(text)?),
         "compacted" => Record::Compacted(serde_json::from_str(text)?),
         "token_usage_record" => Record::TokenUsage(Box::new(serde_json::from_str(text)?)),
