@@ -55,6 +55,12 @@ impl Clock {
         DateTime::from_timestamp_millis(self.now_ms()).unwrap_or_default()
     }
 
+    /// A new id that tells nothing of when it was made (UUID version 4).
+    #[expect(clippy::disallowed_methods, reason = "the one place where ids are made")]
+    pub fn new_random_id(&self) -> Uuid {
+        Uuid::new_v4()
+    }
+
     /// The date where the server stands, as `YYYY-MM-DD`.
     pub fn today(&self) -> String {
         self.now().with_timezone(&chrono::Local).format("%Y-%m-%d").to_string()

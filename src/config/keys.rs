@@ -54,6 +54,8 @@ pub struct Config {
     /// The longest wait of a mere look at a running command.
     #[serde(deserialize_with = "milliseconds")]
     pub background_terminal_max_timeout: Duration,
+    /// Limits of goals.
+    pub goals: Goals,
     /// MCP servers by name.
     pub mcp_servers: BTreeMap<String, ServerConfig>,
     /// Switches of single tools.
@@ -108,6 +110,24 @@ pub struct Tools {
     pub update_plan: Toggle,
 }
 
+/// `[goals]`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Goals {
+    /// The most that a token budget may be; also that of a goal which names none.
+    pub max_goal_token_budget: Option<i64>,
+    /// So many turns in a row that call no tool block a goal; 0: never.
+    pub max_continuations_without_progress: u32,
+    /// So many turns within an hour block a goal; 0: never.
+    pub max_turns_per_hour: u32,
+}
+
+impl Default for Goals {
+    fn default() -> Goals {
+        Goals { max_goal_token_budget: None, max_continuations_without_progress: 25, max_turns_per_hour: 600 }
+    }
+}
+
 /// `enabled = true` or not.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -155,6 +175,7 @@ impl Default for Config {
             shell_environment_policy: EnvironmentPolicy::default(),
             tool_output_token_limit: None,
             background_terminal_max_timeout: Duration::from_secs(300),
+            goals: Goals::default(),
             mcp_servers: BTreeMap::new(),
             tools: Tools::default(),
             features: BTreeMap::new(),
@@ -185,7 +206,6 @@ pub(super) const FOREIGN_KEYS: &[&str] = &[
     "file_opener",
     "forced_chatgpt_workspace_id",
     "forced_login_method",
-    "goals",
     "hide_agent_reasoning",
     "history",
     "hooks",

@@ -9,7 +9,9 @@ pub mod error;
 pub mod router;
 
 mod about;
+mod goal;
 mod mcp;
+mod queue;
 mod terminal;
 mod thread;
 mod turn;

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::connection::{self, Introduced};
 use super::error::RpcError;
-use super::{about, mcp, terminal, thread, turn, usage};
+use super::{about, goal, mcp, queue, terminal, thread, turn, usage};
 use crate::protocol::id::ThreadId;
 use crate::protocol::method;
 use crate::runtime::Runtime;
@@ -101,6 +101,9 @@ pub fn build(runtime: Arc<Runtime>) -> anyhow::Result<RpcModule<Arc<Runtime>>> {
     router.method("thread/compact/start", thread::compact)?;
     router.method("thread/delete", thread::delete)?;
     router.method("thread/fork", thread::fork)?;
+    router.method("thread/goal/clear", goal::clear)?;
+    router.method("thread/goal/get", goal::get)?;
+    router.method("thread/goal/set", goal::set)?;
     router.method("thread/inject_items", thread::inject_items)?;
     router.method("thread/items/list", thread::items_list)?;
     router.method("thread/items/read", thread::items_read)?;
@@ -108,6 +111,12 @@ pub fn build(runtime: Arc<Runtime>) -> anyhow::Result<RpcModule<Arc<Runtime>>> {
     router.method("thread/loaded/list", thread::loaded_list)?;
     router.method("thread/metadata/update", thread::metadata_update)?;
     router.method("thread/name/set", thread::name_set)?;
+    router.method("thread/queue/add", queue::add)?;
+    router.method("thread/queue/delete", queue::delete)?;
+    router.method("thread/queue/list", queue::list)?;
+    router.method("thread/queue/reorder", queue::reorder)?;
+    router.method("thread/queue/start", queue::start)?;
+    router.method("thread/queue/update", queue::update)?;
     router.method("thread/read", thread::read)?;
     router.method("thread/resume", thread::resume)?;
     router.method("thread/settings/update", thread::settings_update)?;

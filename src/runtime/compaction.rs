@@ -14,6 +14,7 @@ use super::calls::Stop;
 use super::error::RuntimeError;
 use super::prompt;
 use super::recorder::{Compaction, ResponseUsage, raw};
+use super::thread::TurnReport;
 use super::turn::{RunningTurn, TurnContext, internal};
 use super::view;
 use crate::config::Config;
@@ -99,12 +100,16 @@ impl RunningTurn {
             wire: &wire,
             usage: summary.usage.as_ref(),
             end: end.as_ref(),
+            charge: self.charge(None),
         };
-        let (total, size) = {
+        let (total, goal, size) = {
             let mut recorder = context.recorder.lock().await;
-            let total = recorder.compacted(&context.turn.id, &compaction).await.map_err(internal)?;
-            (total, recorder.context_tokens().unwrap_or(0))
+            let (total, goal) = recorder.compacted(&context.turn.id, &compaction).await.map_err(internal)?;
+            (total, goal, recorder.context_tokens().unwrap_or(0))
         };
+        if let Some(event) = self.goal_event_of(goal) {
+            self.report(TurnReport::ToAll(event));
+        }
         if summary.usage.is_some() {
             self.tell(self.usage_event(total, summary.tokens));
             self.tell(self.limits_event());

@@ -6,14 +6,17 @@ use serde_json::json;
 
 use super::client::Request;
 use super::error::{Result, RuntimeError};
-use super::load::{overrides_of, refuse_archived, started_response};
+use super::goals;
+use super::load::{Stored, overrides_of, refuse_archived, started_response};
 use super::notify::Notify;
 use super::recorder::{Recorder, session_meta};
 use super::settings::{Overrides, Settings};
+use super::thread::{Command, WhatWaits};
 use super::{Runtime, prompt, view};
 use crate::protocol::thread::{ThreadForkParams, ThreadForkResponse};
 use crate::rollout::write::{Form, LineWriter};
 use crate::store::fork::{Fork, Inherited};
+use crate::store::goals::{GoalEvent, GoalRow};
 use crate::store::rows::{Lines, ThreadRow};
 use crate::store::turns::PlacedTurn;
 
@@ -69,7 +72,7 @@ impl Runtime {
                 row.clone(),
                 history,
             );
-            (self.load(row, settings, config, recorder, true, false), Inherited::default())
+            (self.load(row, settings, config, recorder, Stored::Never), Inherited::default())
         } else {
             let inherited = self.store_fork(&source, &row, &boundary).await?;
             let stored = self.store.thread(&row.thread_id).await?.unwrap_or(row);
@@ -83,9 +86,36 @@ impl Runtime {
                 stored.clone(),
                 inherited.total,
             );
-            (self.load(stored, settings, config, recorder, false, true), inherited)
+            let goal = self.copied_goal(&params, &source.thread_id, &stored.thread_id).await?;
+            let waiting = WhatWaits { goal, ..WhatWaits::default() };
+            (self.load(stored, settings, config, recorder, Stored::Yes(waiting)), inherited)
         };
         self.forked(&params, &handle, inherited, request).await
+    }
+
+    /// The goal that a fork takes along with `deferGoalContinuation`: nothing starts before an explicit turn.
+    async fn copied_goal(
+        &self,
+        params: &ThreadForkParams,
+        source: &str,
+        fork: &str,
+    ) -> Result<Option<GoalRow>> {
+        if !params.defer_goal_continuation {
+            return Ok(None);
+        }
+        if let Some(handle) = self.loaded(source) {
+            handle.ask(Command::BookGoal).await?;
+        }
+        let Some(goal) = self.store.goal(source).await? else { return Ok(None) };
+        let copy = GoalRow { deferred: true, objective_told: false, wakes_at_ms: None, ..goal };
+        let event = GoalEvent {
+            kind: "set".to_owned(),
+            turn_id: None,
+            reason: Some(format!("forked from {source}")),
+        };
+        let rule = Arc::new(move |_: Option<&GoalRow>| Ok(Some(copy.clone())));
+        let outcome = self.store.change_goal(fork, event, rule).await?;
+        Ok(outcome.ok().and_then(|(_, goal)| goal))
     }
 
     /// Subscribe, answer, replay, announce.
@@ -109,6 +139,9 @@ impl Runtime {
             }
         }
         self.clients.broadcast(&notify.thread_started(live.to_wire()));
+        if let Some(goal) = handle.goals().goal() {
+            self.clients.broadcast(&goals::updated(&self.clock, &thread_id, &goal, None));
+        }
         Ok(ThreadForkResponse {
             active_permission_profile: started.active_permission_profile,
             approval_policy: started.approval_policy,

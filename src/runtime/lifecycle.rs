@@ -306,6 +306,10 @@ impl Runtime {
                 service_tier: params.service_tier_for_turn,
                 root_turn_id: params.root_turn_id,
                 kind: TurnKind::Model,
+                trigger: params.turn_trigger,
+                metadata: params.responsesapi_client_metadata.unwrap_or_default(),
+                queued: None,
+                goal: None,
             },
         };
         let request = request.clone();

@@ -12,7 +12,7 @@ use super::reading::ItemsView;
 use super::recorder::Recorder;
 use super::redact;
 use super::settings::{Overrides, Settings};
-use super::thread::{self, Command, Live, ThreadHandle, ThreadSeed, Unload};
+use super::thread::{self, Command, Live, ThreadHandle, ThreadSeed, Unload, WhatWaits};
 use super::{Runtime, parse_id, view};
 use crate::config::instructions::{self, Instructions};
 use crate::config::keys::RolloutForm;
@@ -53,6 +53,24 @@ macro_rules! overrides_of {
     };
 }
 pub(super) use overrides_of;
+
+/// Whether a thread that is loaded is in the database.
+#[derive(Debug)]
+pub(super) enum Stored {
+    /// It is ephemeral.
+    Never,
+    /// It will be, with its first message.
+    NotYet,
+    /// It is, with what waits for it.
+    Yes(WhatWaits),
+}
+
+impl Stored {
+    /// Of a new thread.
+    pub(super) fn new(ephemeral: bool) -> Stored {
+        if ephemeral { Stored::Never } else { Stored::NotYet }
+    }
+}
 
 impl Runtime {
     /// `thread/start`.
@@ -95,7 +113,7 @@ impl Runtime {
             row.clone(),
             ephemeral,
         );
-        let handle = self.load(row, settings, config, recorder, ephemeral, false);
+        let handle = self.load(row, settings, config, recorder, Stored::new(ephemeral));
         let thread_id = handle.with_live(|live| live.row.thread_id.clone());
         self.require_servers(&thread_id, "creating").await?;
         let live = handle.ask_subscribe(request.clone()).await?;
@@ -229,7 +247,7 @@ impl Runtime {
         if cold || !params.exclude_turns {
             self.replay_usage(&thread_id, request).await?;
         }
-        handle.replay_questions(request.client());
+        handle.resumed(request.client());
         let (turns_cursor, items_cursor) = self.newest_cursors(&thread_id).await?;
         let started = started_response(&live);
         Ok(ThreadResumeResponse {
@@ -284,7 +302,8 @@ impl Runtime {
             Recorder::new(self.store.clone(), self.clock.clone(), self.mirror.clone(), row.clone(), false);
         recorder.inject(history).await?;
         recorder.patch(ThreadPatch::default()).await?;
-        let handle = self.load(recorder.row().clone(), settings, config, recorder, false, true);
+        let handle =
+            self.load(recorder.row().clone(), settings, config, recorder, Stored::Yes(WhatWaits::default()));
         self.resumed(params, &handle, request, true).await
     }
 
@@ -325,7 +344,9 @@ impl Runtime {
         let recorder =
             Recorder::stored(self.store.clone(), self.clock.clone(), self.mirror.clone(), row.clone(), usage);
         let thread_id = row.thread_id.clone();
-        let handle = self.load(row, settings, config, recorder, false, true);
+        let (has_queue, was_interrupted) = self.store.queue_at_rest(&thread_id).await?;
+        let waiting = WhatWaits { goal: self.store.goal(&thread_id).await?, has_queue, was_interrupted };
+        let handle = self.load(row, settings, config, recorder, Stored::Yes(waiting));
         self.require_servers(&thread_id, "resuming").await?;
         Ok(handle)
     }
@@ -337,9 +358,14 @@ impl Runtime {
         settings: Settings,
         config: Config,
         recorder: Recorder,
-        ephemeral: bool,
-        materialized: bool,
+        stored: Stored,
     ) -> ThreadHandle {
+        let ephemeral = matches!(stored, Stored::Never);
+        let materialized = matches!(stored, Stored::Yes(_));
+        let waiting = match stored {
+            Stored::Yes(waiting) => waiting,
+            Stored::Never | Stored::NotYet => WhatWaits::default(),
+        };
         let Instructions { sources, text } =
             instructions::discover(&config, self.config.home(), Path::new(&settings.cwd));
         let thread_id = row.thread_id.clone();
@@ -355,7 +381,7 @@ impl Runtime {
             started_items: Vec::new(),
             subscribers: 0,
         };
-        let seed = ThreadSeed { live, recorder, config: Arc::new(config), instructions: text };
+        let seed = ThreadSeed { live, recorder, config: Arc::new(config), instructions: text, waiting };
         let handle = thread::spawn(self.clone(), seed);
         self.keep(&thread_id, handle.clone());
         handle

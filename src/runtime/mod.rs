@@ -14,9 +14,12 @@ mod compaction;
 pub mod error;
 pub mod requests;
 
+pub mod goals;
 pub mod input;
 pub mod mcp;
+mod onward;
 pub mod prompt;
+pub mod queue;
 pub mod recorder;
 pub mod review;
 pub mod settings;
@@ -83,6 +86,8 @@ pub struct Runtime {
     turns: RunningTurns,
     /// Loaded threads by id. Held only to copy in and out.
     threads: Mutex<HashMap<String, ThreadHandle>>,
+    /// Tells that a goal waits for a time that was not known before.
+    goal_waits: Arc<tokio::sync::Notify>,
     originator: OnceLock<String>,
     draining: AtomicBool,
 }
@@ -106,7 +111,7 @@ impl Runtime {
     pub fn start(clock: Clock, store: Store, config: ConfigSource) -> Arc<Runtime> {
         let mirror = Mirror::start(store.clone());
         let importer = Importer::start(store.clone(), config.home().path().to_owned());
-        Arc::new(Runtime {
+        let runtime = Arc::new(Runtime {
             clock,
             store,
             config,
@@ -117,9 +122,12 @@ impl Runtime {
             mirror,
             turns: RunningTurns(watch::Sender::new(0)),
             threads: Mutex::default(),
+            goal_waits: Arc::default(),
             originator: OnceLock::new(),
             draining: AtomicBool::new(false),
-        })
+        });
+        runtime.watch();
+        runtime
     }
 
     /// Name of the process's first client; this one's, if it is the first.

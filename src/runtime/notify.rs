@@ -11,6 +11,7 @@ use crate::protocol::approval::ServerRequestResolvedNotification;
 use crate::protocol::error::{ErrorNotification, TurnError};
 use crate::protocol::item::{ItemCompletedNotification, ItemStartedNotification};
 use crate::protocol::misc::RequestId;
+use crate::protocol::queue::ThreadQueueChangedNotification;
 use crate::protocol::settings::{ThreadSettings, ThreadSettingsUpdatedNotification};
 use crate::protocol::thread::{
     Thread, ThreadArchivedNotification, ThreadClosedNotification, ThreadDeletedNotification,
@@ -137,6 +138,11 @@ impl Notify {
                 token_usage,
             },
         )
+    }
+
+    /// `thread/queue/changed`.
+    pub fn queue_changed(&self) -> Event {
+        self.event("thread/queue/changed", &ThreadQueueChangedNotification { thread_id: self.id() })
     }
 
     /// `serverRequest/resolved`.

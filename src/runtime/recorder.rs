@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::error::{Result, RuntimeError};
 use super::input::{self, UserMessage};
 use super::settings::Settings;
+use super::turn::GoalStart;
 use super::view;
 use super::{compaction, git, prompt};
 use crate::clock::Clock;
@@ -21,6 +22,7 @@ use crate::protocol::turn::{Turn, TurnItemsView, TurnStatus};
 use crate::rollout::line::{Parsed, Record, Tokens, parse};
 use crate::rollout::read;
 use crate::rollout::write::{Form, LineWriter, TokenUsageLines};
+use crate::store::goals::{GoalCharge, GoalRow};
 use crate::store::rows::{
     Append, Appended, ItemRow, LeaseChange, Lines, ThreadPatch, ThreadRow, TokenCounts, TurnRow, UsageRow,
 };
@@ -74,6 +76,12 @@ pub struct TurnSeed {
     pub instructions: Option<String>,
     /// An item that stands before the message.
     pub first_item: Option<Value>,
+    /// What started the turn, unless a client did.
+    pub trigger: Option<String>,
+    /// The submission that leaves the queue with this.
+    pub queued: Option<String>,
+    /// What the model is told of its goal, and what that changes of it.
+    pub goal: Option<GoalStart>,
     /// The settings that hold.
     pub settings: Settings,
 }
@@ -162,6 +170,8 @@ pub struct Compaction<'a> {
     pub usage: Option<&'a ResponseUsage>,
     /// The end of the turn, if the compaction is all of it.
     pub end: Option<&'a TurnEnd>,
+    /// What is charged to the goal.
+    pub charge: Option<GoalCharge>,
 }
 
 impl Recorder {
@@ -240,8 +250,18 @@ impl Recorder {
     /// Another process runs a turn on the thread, or the store failed; nothing is recorded then.
     pub async fn start_turn(&mut self, seed: TurnSeed) -> Result<Started> {
         let now_ms = self.clock.now_ms();
-        let TurnSeed { turn_id, root_turn_id, message, content, instructions, first_item, mut settings } =
-            seed;
+        let TurnSeed {
+            turn_id,
+            root_turn_id,
+            message,
+            content,
+            instructions,
+            first_item,
+            trigger,
+            queued,
+            goal,
+            mut settings,
+        } = seed;
         let today = self.clock.today();
         let (context, told) = prompt::context_messages(&settings, instructions.as_deref(), &today);
         settings.told = told;
@@ -261,10 +281,16 @@ impl Recorder {
         let window = self.row.model_context_window;
         let outcome = self
             .record(|draft, this| {
-                draft.lines.event(&json!({
+                let mut started = json!({
                     "type": "task_started", "turn_id": turn_id, "root_turn_id": root, "started_at": now_ms / 1000,
                     "model_context_window": window, "collaboration_mode_kind": settings.mode,
-                }));
+                });
+                if let Some(trigger) = &trigger {
+                    started["turn_attribution"] = json!({"turn_trigger": trigger});
+                }
+                draft.lines.event(&started);
+                draft.append.take_queued.clone_from(&queued);
+                draft.append.goal = goal.as_ref().map(|goal| goal.charge.clone());
                 for item in &context {
                     this.push_item(draft, item);
                 }
@@ -278,6 +304,9 @@ impl Recorder {
                         this.push_item(draft, &json!({"type": "message", "role": "user", "content": content}));
                     }
                     this.push_wire_item(draft, &turn_id, wire);
+                }
+                for item in goal.iter().flat_map(|goal| &goal.items) {
+                    this.push_item(draft, item);
                 }
                 draft.append.turns.push(turn.clone());
                 draft.append.lease = LeaseChange::Claim { turn_id: turn_id.clone() };
@@ -354,10 +383,12 @@ impl Recorder {
         outputs: &[Value],
         usage: Option<&ResponseUsage>,
         end: Option<&TurnEnd>,
-    ) -> Result<TokenCounts> {
+        charge: Option<GoalCharge>,
+    ) -> Result<(TokenCounts, Option<GoalRow>)> {
         let now_ms = self.clock.now_ms();
         let appended = self
             .record(|draft, this| {
+                draft.append.goal.clone_from(&charge);
                 for output in outputs {
                     this.push_item(draft, output);
                 }
@@ -383,7 +414,7 @@ impl Recorder {
             }
             self.settle();
         }
-        Ok(self.total_usage)
+        Ok((self.total_usage, appended.goal))
     }
 
     /// The turn that a client's message id started, with the content of that message.
@@ -509,7 +540,11 @@ impl Recorder {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn compacted(&mut self, turn_id: &str, compaction: &Compaction<'_>) -> Result<TokenCounts> {
+    pub async fn compacted(
+        &mut self,
+        turn_id: &str,
+        compaction: &Compaction<'_>,
+    ) -> Result<(TokenCounts, Option<GoalRow>)> {
         let now_ms = self.clock.now_ms();
         let window_number = self.window_number + 1;
         let outcome = self
@@ -517,6 +552,11 @@ impl Recorder {
                 let at = this.draft_line(draft);
                 let back: Vec<i64> = compaction.kept.iter().map(|line| at - line).collect();
                 draft.append.context_restart = Some(draft.lines.count());
+                // The objective was in the context that goes.
+                draft.append.goal = compaction
+                    .charge
+                    .clone()
+                    .map(|charge| GoalCharge { objective_told: Some(false), ..charge });
                 draft.lines.record(
                     "compacted",
                     &json!({"message": compaction.summary, "kept_lines_back": back, "window_number": window_number}),
@@ -540,7 +580,7 @@ impl Recorder {
                 if self.ephemeral { self.total_usage + usage.tokens } else { outcome.total_usage };
         }
         self.context_tokens = Some(self.estimate().await?);
-        Ok(self.total_usage)
+        Ok((self.total_usage, outcome.goal))
     }
 
     /// The number that the next line of a draft will have.
@@ -592,6 +632,26 @@ impl Recorder {
         })
         .await
         .map(drop)
+    }
+
+    /// Make a thread durable that is not yet, and record an event line with it or after it.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn event(&mut self, event: Option<&Value>, patch: ThreadPatch) -> Result<()> {
+        self.record(|draft, _| {
+            if let Some(event) = event {
+                draft.lines.event(event);
+            }
+            draft.append.patch = patch.clone();
+        })
+        .await
+        .map(drop)
+    }
+
+    /// Whether the thread is stored.
+    pub fn is_materialized(&self) -> bool {
+        self.materialized
     }
 
     /// Change members of the row; a thread that is not stored yet is stored with it.
@@ -748,7 +808,7 @@ impl Recorder {
             response_id: usage.response_id.clone(),
             model: Some(usage.model.clone()),
             model_provider: Some(usage.model_provider.clone()),
-            goal_id: None,
+            goal_id: draft.append.goal.as_ref().map(|charge| charge.goal_id.clone()),
             at_ms: now_ms,
             tokens: usage.tokens,
             model_context_window: Some(usage.window),

@@ -20,6 +20,7 @@ use crate::history::context::to_input;
 use crate::protocol::error::TurnError;
 use crate::protocol::review::ReviewTarget;
 use crate::protocol::turn::TurnStatus;
+use crate::store::goals::GoalRow;
 
 /// What is reviewed.
 #[derive(Clone, Debug)]
@@ -191,7 +192,7 @@ impl RunningTurn {
     pub(super) async fn finish_review(
         &mut self,
         usage: Option<&ResponseUsage>,
-    ) -> std::result::Result<crate::store::rows::TokenCounts, TurnError> {
+    ) -> std::result::Result<(crate::store::rows::TokenCounts, Option<GoalRow>), TurnError> {
         let context = self.context.clone();
         let answer = self.last_message.take();
         let text = rendered(answer.as_ref().and_then(|item| item["text"].as_str()).unwrap_or_default());
@@ -212,8 +213,9 @@ impl RunningTurn {
         self.whole_item(&items, message.clone()).await?;
         self.last_message = Some(message);
         let end = self.turn_end(TurnStatus::Completed, None);
+        let charge = self.charge(None);
         let mut recorder = context.recorder.lock().await;
-        recorder.response_done(&context.turn.id, &[], usage, Some(&end)).await.map_err(internal)
+        recorder.response_done(&context.turn.id, &[], usage, Some(&end), charge).await.map_err(internal)
     }
 
     /// Record an item that is whole at once, with model items of the thread, and tell both its moments.

@@ -24,6 +24,8 @@ struct Queue {
     messages: VecDeque<UserMessage>,
     /// What finished jobs have for the model.
     outputs: VecDeque<Value>,
+    /// News for the model that make no request of their own.
+    notices: Vec<Value>,
     /// Jobs that run.
     jobs: usize,
     closed: bool,
@@ -74,6 +76,16 @@ impl Steering {
         Some(Job(self.clone()))
     }
 
+    /// Something for the model before its next request, which must come for it.
+    pub fn push_output(&self, output: Value) {
+        self.lock().outputs.push_back(output);
+    }
+
+    /// News for the model before its next request; lost when the turn makes none.
+    pub fn push_notice(&self, notice: Value) {
+        self.lock().notices.push(notice);
+    }
+
     /// All messages that wait.
     pub fn take(&self) -> Vec<UserMessage> {
         self.lock().messages.drain(..).collect()
@@ -81,7 +93,9 @@ impl Steering {
 
     /// What finished jobs have for the model.
     pub fn take_outputs(&self) -> Vec<Value> {
-        self.lock().outputs.drain(..).collect()
+        let mut queue = self.lock();
+        let notices = std::mem::take(&mut queue.notices);
+        queue.outputs.drain(..).chain(notices).collect()
     }
 
     /// Close the queue if it is empty and no job runs. Tells whether it is closed now.

@@ -22,16 +22,19 @@ use super::calls::ThreadTools;
 use super::client::{Client, ConnectionId, Event, Request};
 use super::compaction;
 use super::error::{Result, RuntimeError};
+use super::goals::keeper::Keeper;
+use super::goals::{self, rules::Edit};
 use super::input::{self, UserMessage};
 use super::mcp::{self, Servers};
 use super::notify::Notify;
+use super::onward::Onward;
 use super::prompt;
 use super::recorder::{self, Recorder, TurnSeed};
 use super::review::{Review, Side};
 use super::settings::{Overrides, Settings};
 use super::steering::Steering;
 use super::step::{self, NextStep};
-use super::turn::{self, TurnContext, TurnKind, TurnOptions};
+use super::turn::{self, GoalStart, TurnContext, TurnKind, TurnOptions};
 use super::user_shell::{self, UserCommand};
 use super::view;
 use crate::config::Config;
@@ -40,6 +43,8 @@ use crate::protocol::review::ReviewTarget;
 use crate::protocol::settings::{TurnSettingsUpdateParams, TurnSettingsUpdateStatus};
 use crate::protocol::thread::{Thread, ThreadActiveFlag, ThreadStatus};
 use crate::protocol::turn::{Turn, TurnItemsView, TurnStatus};
+use crate::store::goals::GoalRow;
+use crate::store::queue::{QueueChange, QueuedRow};
 use crate::store::rows::{ThreadPatch, ThreadRow};
 use crate::tools::turn_diff::TurnDiff;
 
@@ -49,6 +54,7 @@ pub struct ThreadHandle {
     mailbox: mpsc::UnboundedSender<Command>,
     live: Arc<Mutex<Live>>,
     tools: Arc<ThreadTools>,
+    goals: Arc<Keeper>,
 }
 
 /// The live part of a thread that lists and reads show. The actor writes it, anybody reads it.
@@ -130,12 +136,27 @@ pub enum Command {
     Subscribe(Arc<dyn Request>, Reply<Live>),
     /// `thread/unsubscribe`, or the connection is gone. Tells whether it was subscribed.
     Unsubscribe(ConnectionId, Reply<bool>),
+    /// `thread/goal/set`.
+    SetGoal(Box<Edit>, Arc<dyn Request>, Reply<GoalRow>),
+    /// `thread/goal/clear`.
+    ClearGoal(Arc<dyn Request>, Reply<bool>),
+    /// `thread/queue/add`.
+    QueueAdd(Box<QueuedRow>, Arc<dyn Request>, Reply<QueueChange>),
+    /// `thread/queue/start`.
+    QueueStart(Option<String>, Arc<dyn Request>, Reply<Turn>),
+    /// The queue was changed otherwise, or may have been by another process.
+    QueueChanged,
+    /// The time of a goal that waits has come.
+    WakeGoal,
+    /// Charge the time of the goal up to now (a fork takes a copy).
+    BookGoal(Reply<()>),
     /// `thread/settings/update`.
     UpdateSettings(Box<Overrides>, Arc<dyn Request>, Reply<()>),
     /// `turn/settings/update`: for the later requests of the running turn, if it is this one.
     UpdateStep(Box<TurnSettingsUpdateParams>, Reply<TurnSettingsUpdateStatus>),
-    /// Send a client that has resumed the questions that are open; its replays are in the outbox.
-    ReplayQuestions(Arc<dyn Client>),
+    /// A client has resumed, and its replays are in the outbox: tell of the goal, send the questions that are open, and
+    /// start what waits.
+    Resumed(Arc<dyn Client>),
     /// `config/mcpServer/reload`: start the servers of this configuration in the place of those that run.
     ReloadServers(Box<Config>),
     /// `thread/inject_items`.
@@ -162,6 +183,8 @@ pub enum Unload {
 pub enum TurnReport {
     /// To every subscriber.
     Event(Event),
+    /// To every connection.
+    ToAll(Event),
     /// An item has started (with its event, unless that was sent before).
     ItemStarted(String, Box<serde_json::value::RawValue>, Option<Event>),
     /// An item has completed and is stored (with its event).
@@ -183,9 +206,13 @@ pub struct TurnEnded {
     pub before_status: Vec<Event>,
     /// Sent between the status change and `turn/completed` (the final error).
     pub after_status: Vec<Event>,
+    /// What it did to the goal, for every connection; sent before the status changes.
+    pub goal: Option<Event>,
+    /// How many tools the model has called.
+    pub calls: usize,
 }
 
-type Reply<T> = oneshot::Sender<Result<T>>;
+pub(super) type Reply<T> = oneshot::Sender<Result<T>>;
 
 impl ThreadHandle {
     /// What its tools keep.
@@ -193,16 +220,24 @@ impl ThreadHandle {
         &self.tools
     }
 
-    /// Send a client that has resumed the thread the questions that are open.
-    pub fn replay_questions(&self, client: Arc<dyn Client>) {
-        // An actor that has ended has no questions.
-        let _ = self.mailbox.send(Command::ReplayQuestions(client));
+    /// A client has resumed the thread, and its replays are in the outbox.
+    pub fn resumed(&self, client: Arc<dyn Client>) {
+        self.post(Command::Resumed(client));
+    }
+
+    /// What the thread knows of its goal.
+    pub fn goals(&self) -> &Keeper {
+        &self.goals
+    }
+
+    /// Send a command that has no reply; an actor that has ended needs none.
+    pub(super) fn post(&self, command: Command) {
+        let _ = self.mailbox.send(command);
     }
 
     /// Start the MCP servers of this configuration in the place of those that run.
     pub fn reload_servers(&self, config: Config) {
-        // An actor that has ended has no servers.
-        let _ = self.mailbox.send(Command::ReloadServers(Box::new(config)));
+        self.post(Command::ReloadServers(Box::new(config)));
     }
 
     /// A copy of the live part.
@@ -245,6 +280,19 @@ pub struct ThreadSeed {
     pub config: Arc<Config>,
     /// Text of the instruction files found when the thread was loaded.
     pub instructions: Option<String>,
+    /// What waits for the thread to be idle.
+    pub waiting: WhatWaits,
+}
+
+/// What a stored thread has waiting when it is loaded.
+#[derive(Clone, Debug, Default)]
+pub struct WhatWaits {
+    /// Its goal.
+    pub goal: Option<GoalRow>,
+    /// There are submissions in its queue.
+    pub has_queue: bool,
+    /// Its last turn was interrupted.
+    pub was_interrupted: bool,
 }
 
 /// Start the actor of a loaded thread.
@@ -258,7 +306,15 @@ pub fn spawn(runtime: Arc<Runtime>, seed: ThreadSeed) -> ThreadHandle {
         cwd,
     });
     let tools = Arc::new(ThreadTools::new(runtime.clock.clone(), Servers::start(&servers_of, &seed.config)));
-    let handle = ThreadHandle { mailbox: mailbox.clone(), live: live.clone(), tools: tools.clone() };
+    let enabled = seed.config.feature(goals::FEATURE, true) && !lock(&live).ephemeral;
+    let max_budget = seed.config.goals.max_goal_token_budget;
+    let goals = Arc::new(Keeper::new(runtime.clock.clone(), enabled, max_budget, seed.waiting.goal));
+    let handle = ThreadHandle {
+        mailbox: mailbox.clone(),
+        live: live.clone(),
+        tools: tools.clone(),
+        goals: goals.clone(),
+    };
     let thread_id = lock(&live).row.thread_id.clone();
     let actor = Actor {
         notify: Notify::new(runtime.clock.clone(), &thread_id),
@@ -267,6 +323,8 @@ pub fn spawn(runtime: Arc<Runtime>, seed: ThreadSeed) -> ThreadHandle {
         runtime,
         live,
         tools,
+        goals,
+        onward: Onward::new(seed.waiting.has_queue, seed.waiting.was_interrupted),
         servers_of,
         recorder: Arc::new(tokio::sync::Mutex::new(seed.recorder)),
         config: seed.config,
@@ -281,31 +339,35 @@ pub fn spawn(runtime: Arc<Runtime>, seed: ThreadSeed) -> ThreadHandle {
     handle
 }
 
-struct Actor {
-    runtime: Arc<Runtime>,
-    thread_id: String,
-    notify: Notify,
+pub(super) struct Actor {
+    pub(super) runtime: Arc<Runtime>,
+    pub(super) thread_id: String,
+    pub(super) notify: Notify,
     live: Arc<Mutex<Live>>,
     tools: Arc<ThreadTools>,
     servers_of: Arc<mcp::Owner>,
     /// Shared with the running turn; whoever records holds it for the time of one append.
     recorder: Arc<tokio::sync::Mutex<Recorder>>,
-    config: Arc<Config>,
+    pub(super) config: Arc<Config>,
     instructions: Option<String>,
     subscribers: Vec<Arc<dyn Client>>,
     questions: Questions,
-    running: Option<Running>,
+    pub(super) running: Option<Running>,
     mailbox: mpsc::UnboundedSender<Command>,
     unload_delay: Duration,
     idle_since: Instant,
+    /// What the thread knows of its goal.
+    pub(super) goals: Arc<Keeper>,
+    /// How it goes on by itself.
+    pub(super) onward: Onward,
 }
 
 /// The running turn, seen from its thread.
-struct Running {
+pub(super) struct Running {
     turn_id: String,
     context: Arc<TurnContext>,
     cancel: CancellationToken,
-    steering: Arc<Steering>,
+    pub(super) steering: Arc<Steering>,
     /// Messages that carried a client's id: the same id again is the same message.
     client_messages: HashMap<String, UserMessage>,
     /// Submissions that came too late to join: they start a turn of their own when this one is over.
@@ -395,7 +457,23 @@ impl Actor {
                 let old = self.tools.replace_servers(Servers::start(&self.servers_of, &config));
                 tokio::spawn(async move { old.shutdown().await });
             }
-            Command::ReplayQuestions(client) => self.questions.replay(&*client),
+            Command::SetGoal(edit, request, reply) => self.set_goal(*edit, request, reply).await,
+            Command::ClearGoal(request, reply) => self.clear_goal(request, reply).await,
+            Command::QueueAdd(row, request, reply) => self.queue_add(*row, request, reply).await,
+            Command::QueueStart(id, request, reply) => self.queue_start(id, request, reply).await,
+            Command::QueueChanged => self.queue_changed().await,
+            Command::WakeGoal => self.wake_goal().await,
+            Command::BookGoal(reply) => {
+                let outcome = self.book_goal().await;
+                let _ = reply.send(outcome);
+            }
+            Command::Resumed(client) => {
+                if self.goals.enabled {
+                    self.tell_goal_snapshot();
+                }
+                self.questions.replay(&*client);
+                self.go_on().await;
+            }
             Command::Unsubscribe(connection, reply) => {
                 let _ = reply.send(Ok(self.unsubscribe(connection)));
             }
@@ -418,7 +496,7 @@ impl Actor {
                 let _ = reply.send(self.patch(*patch).await);
             }
             Command::Unload(how, reply) => return Some(Unloading { how, reply }),
-            Command::Turn(report) => self.on_report(report),
+            Command::Turn(report) => self.on_report(report).await,
         }
         None
     }
@@ -486,9 +564,11 @@ impl Actor {
     }
 
     /// Check a submission and record the start of its turn; nothing is told yet.
-    async fn prepare_turn(&mut self, submission: Submission) -> Result<Prepared> {
+    pub(super) async fn prepare_turn(&mut self, submission: Submission) -> Result<Prepared> {
         let Submission { message, overrides, mut options } = submission;
-        if let Some(turn) = self.same_submission(&message).await? {
+        if options.queued.is_none()
+            && let Some(turn) = self.same_submission(&message).await?
+        {
             return Ok(Prepared::Same(Box::new(turn)));
         }
         if let Some(running) = &mut self.running {
@@ -528,6 +608,13 @@ impl Actor {
             content,
             instructions: self.instructions.clone(),
             first_item: first_item.clone(),
+            trigger: options.trigger.clone(),
+            queued: options.queued.clone(),
+            goal: options.goal.clone().map(|goal| GoalStart {
+                // After a compaction they would be gone; then they are told behind it.
+                items: if compacts_first { Vec::new() } else { goal.items },
+                charge: goal.charge,
+            }),
             settings,
         };
         let started = self.recorder.lock().await.start_turn(seed).await;
@@ -554,7 +641,7 @@ impl Actor {
     }
 
     /// Tell of a turn whose start is stored, and let it run.
-    fn announce_and_spawn(&mut self, prepared: PreparedTurn) {
+    pub(super) fn announce_and_spawn(&mut self, prepared: PreparedTurn) {
         let PreparedTurn { started, message, options, provider, first_item, .. } = prepared;
         let turn_id = started.turn.id.clone();
         if let (Some(item), TurnKind::Review(review)) = (first_item, &options.kind) {
@@ -571,7 +658,12 @@ impl Actor {
         let cancel = CancellationToken::new();
         let steering = Arc::new(Steering::default());
         if matches!(options.kind, TurnKind::CompactFirst) {
-            steering.push(message.clone());
+            if !message.content.is_empty() {
+                steering.push(message.clone());
+            }
+            for item in options.goal.iter().flat_map(|goal| &goal.items) {
+                steering.push_output(item.clone());
+            }
         }
         let mut client_messages = HashMap::new();
         if let Some(id) = &message.client_id {
@@ -594,6 +686,7 @@ impl Actor {
         };
         let context = Arc::new(TurnContext {
             side,
+            goals: self.goals.clone(),
             instructions: self.instructions.clone(),
             asking: Asking::new(self.runtime.clone(), self.mailbox.clone(), cancel.clone()),
             tools: self.tools.clone(),
@@ -770,9 +863,10 @@ impl Actor {
         }
     }
 
-    fn on_report(&mut self, report: TurnReport) {
+    async fn on_report(&mut self, report: TurnReport) {
         match report {
             TurnReport::Event(event) => self.tell(&event),
+            TurnReport::ToAll(event) => self.runtime.clients.broadcast(&event),
             TurnReport::ItemStarted(id, item, event) => {
                 lock(&self.live).started_items.push((id, item));
                 if let Some(event) = event {
@@ -785,7 +879,7 @@ impl Actor {
             }
             TurnReport::Asked(question) => self.on_asked(*question),
             TurnReport::Settled(id) => self.on_settled(id),
-            TurnReport::Ended(ended) => self.on_ended(*ended),
+            TurnReport::Ended(ended) => self.on_ended(*ended).await,
         }
     }
 
@@ -806,7 +900,7 @@ impl Actor {
         }
     }
 
-    fn on_ended(&mut self, ended: TurnEnded) {
+    async fn on_ended(&mut self, ended: TurnEnded) {
         {
             let mut live = lock(&self.live);
             live.running_turn = None;
@@ -815,14 +909,25 @@ impl Actor {
         for event in &ended.before_status {
             self.tell(event);
         }
+        if let Some(event) = &ended.goal {
+            self.runtime.clients.broadcast(event);
+            if self.goals.goal().is_some_and(|goal| goal.wakes_at_ms.is_some()) {
+                self.runtime.goal_waits.notify_one();
+            }
+        }
         let failed = ended.turn.status == TurnStatus::Failed;
         self.set_status(if failed { ThreadStatus::SystemError } else { ThreadStatus::Idle });
         for event in &ended.after_status {
             self.tell(event);
         }
+        let status = ended.turn.status;
         self.tell(&self.notify.turn_completed(ended.turn));
         self.idle_since = Instant::now();
+        let mut comes_later = false;
         if let Some(running) = self.running.take() {
+            let by_goal = running.context.options.goal.is_some();
+            self.onward.turn_ended(status, ended.calls, by_goal);
+            comes_later = !running.late.is_empty();
             for late in running.late {
                 // The mailbox is this actor's own: it is open as long as the actor runs.
                 let _ = self.mailbox.send(late);
@@ -830,6 +935,13 @@ impl Actor {
         }
         self.refresh_row_later();
         self.runtime.turns.ended();
+        if !self.onward.leaving {
+            self.end_deferral().await;
+        }
+        // What came too late for the turn starts one of its own, and is in the mailbox.
+        if !comes_later {
+            self.go_on().await;
+        }
     }
 
     /// The turn has changed the row through the recorder; take over what it knows.
@@ -892,6 +1004,30 @@ impl Actor {
         self.tell(&self.notify.settings_updated(settings));
     }
 
+    /// The settings in force.
+    pub(super) fn live_settings(&self) -> Settings {
+        lock(&self.live).settings.clone()
+    }
+
+    /// Store the thread if it is not yet.
+    pub(super) async fn materialize(&mut self) -> Result<()> {
+        if self.recorder.lock().await.is_materialized() {
+            return Ok(());
+        }
+        self.patch(ThreadPatch::default()).await.map(drop)
+    }
+
+    /// Record that a client has set the goal; a thread without a preview takes the objective for one.
+    pub(super) async fn record_goal(&mut self, goal: &GoalRow) -> Result<()> {
+        let event = serde_json::json!({"type": "thread_goal_updated", "threadId": self.thread_id,
+            "goal": goals::to_json(&self.thread_id, goal)});
+        let patch = ThreadPatch { preview_if_empty: Some(goal.objective.clone()), ..ThreadPatch::default() };
+        let outcome = self.recorder.lock().await.event(Some(&event), patch).await;
+        self.recorded(outcome).await?;
+        lock(&self.live).has_turns = true;
+        Ok(())
+    }
+
     // Subscribers and status --------------------------------------------------------------------------------------
 
     fn subscribe(&mut self, client: Arc<dyn Client>) {
@@ -911,7 +1047,7 @@ impl Actor {
         self.subscribers.len() < before
     }
 
-    fn tell(&self, event: &Event) {
+    pub(super) fn tell(&self, event: &Event) {
         for subscriber in &self.subscribers {
             subscriber.send(event);
         }
@@ -943,13 +1079,14 @@ impl Actor {
 
     /// Interrupt the running turn, if any, and serve the mailbox until it is over.
     async fn finish_running(&mut self, inbox: &mut mpsc::UnboundedReceiver<Command>) {
+        self.onward.leaving = true;
         if let Some(running) = &self.running {
             running.cancel.cancel();
         }
         while self.running.is_some() {
             let Some(command) = inbox.recv().await else { return };
             if let Command::Turn(report) = command {
-                self.on_report(report);
+                self.on_report(report).await;
             }
             // Anything else drops its reply, which its sender reads as "not loaded".
         }
@@ -975,7 +1112,7 @@ struct Unloading {
     reply: Reply<()>,
 }
 
-enum Prepared {
+pub(super) enum Prepared {
     /// The submission was there already, or joined the running turn.
     Same(Box<Turn>),
     /// The running turn has taken its last message: start one when it is over.
@@ -983,8 +1120,8 @@ enum Prepared {
     Run(Box<PreparedTurn>),
 }
 
-struct PreparedTurn {
-    started: super::recorder::Started,
+pub(super) struct PreparedTurn {
+    pub(super) started: super::recorder::Started,
     message: UserMessage,
     options: TurnOptions,
     provider: crate::config::ProviderConfig,

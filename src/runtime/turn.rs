@@ -14,6 +14,8 @@ use super::asking::Asking;
 use super::calls::{self, CarriedOut, Stop, ThreadTools};
 use super::client::Event;
 use super::compaction;
+use super::goals::keeper::Keeper;
+use super::goals::{self, rules, texts};
 use super::input::UserMessage;
 use super::notify::Notify;
 use super::prompt;
@@ -32,7 +34,10 @@ use crate::model::client::ResponseStream;
 use crate::model::error::{ModelError, Retry, delay};
 use crate::model::request::{Body, Reasoning, Request};
 use crate::protocol::error::{CodexErrorInfo, TurnError, WarningNotification};
+use crate::protocol::goal::ThreadGoalStatus;
+use crate::protocol::settings::ModeKind;
 use crate::protocol::turn::{Turn, TurnItemsView, TurnStatus};
+use crate::store::goals::{GoalCharge, GoalRow, GoalStop};
 use crate::store::rows::{TokenCounts, TurnRow};
 use crate::tools::turn_diff::TurnDiff;
 
@@ -47,6 +52,23 @@ pub struct TurnOptions {
     pub root_turn_id: Option<String>,
     /// What the turn consists of.
     pub kind: TurnKind,
+    /// What started it, unless a client did: `queue` or `goal`.
+    pub trigger: Option<String>,
+    /// Members for the metadata of its model requests.
+    pub metadata: std::collections::BTreeMap<String, String>,
+    /// The submission that it is, in the queue until its start is stored.
+    pub queued: Option<String>,
+    /// The turn goes on with the goal.
+    pub goal: Option<GoalStart>,
+}
+
+/// What a turn begins with that a goal has started.
+#[derive(Clone, Debug)]
+pub struct GoalStart {
+    /// What the model is told.
+    pub items: Vec<Value>,
+    /// What that changes of the goal.
+    pub charge: GoalCharge,
 }
 
 /// What a turn consists of.
@@ -98,6 +120,8 @@ pub struct TurnContext {
     pub(super) side: Option<Side>,
     /// Asks the clients.
     pub(super) asking: Asking,
+    /// What the thread knows of its goal.
+    pub(super) goals: Arc<Keeper>,
     /// What the thread's tools keep.
     pub(super) tools: Arc<ThreadTools>,
     /// What the turn's patches have changed.
@@ -114,6 +138,10 @@ pub fn spawn(context: Arc<TurnContext>) {
             turn_state: None,
             last_message: None,
             before_status: Vec::new(),
+            goal_at_start: None,
+            goal_event: None,
+            calls_made: 0,
+            resets_at: None,
         };
         let end = running.run().await;
         running.finish(end).await;
@@ -148,6 +176,14 @@ pub(super) struct RunningTurn {
     pub(super) last_message: Option<Value>,
     /// Told just before the thread's status changes.
     before_status: Vec<Event>,
+    /// The goal when the last response was asked for: its tokens count for no other.
+    goal_at_start: Option<String>,
+    /// What the end of the turn did to the goal, for everybody.
+    goal_event: Option<Event>,
+    /// How many tools the model has called.
+    calls_made: usize,
+    /// When the provider's limit ends that the turn met (Unix seconds).
+    resets_at: Option<i64>,
 }
 
 /// How a turn comes to its end.
@@ -210,7 +246,10 @@ impl RunningTurn {
         let end = self.context.steering.close_if_empty().then(|| self.turn_end(TurnStatus::Completed, None));
         match self.record_response(std::slice::from_ref(&message), None, end.as_ref()).await {
             Err(error) => End::Failed(error),
-            Ok(_) if end.is_some() => End::Stored,
+            Ok((_, goal)) if end.is_some() => {
+                self.goal_event = self.goal_event_of(goal);
+                End::Stored
+            }
             Ok(_) => self.run_model().await,
         }
     }
@@ -274,6 +313,7 @@ impl RunningTurn {
 
     /// Send the request and read the reply.
     async fn one_response(&mut self) -> Result<Outcome, TurnError> {
+        self.goal_at_start = self.context.goals.goal().map(|goal| goal.goal_id);
         let request = self.request().await?;
         let cancel = self.context.cancel.clone();
         let started = tokio::select! {
@@ -321,7 +361,10 @@ impl RunningTurn {
         let (message, wait) = match error.retry {
             Retry::WhileOffline if most > 0 => ("Reconnecting... waiting for network".to_owned(), None),
             Retry::Round(after) if round <= most => (format!("Reconnecting... {round}/{most}"), after),
-            _ => return Err(turn_error(error)),
+            _ => {
+                self.resets_at = error.resets_at;
+                return Err(turn_error(error));
+            }
         };
         let info = json!({"responseStreamDisconnected": {"httpStatusCode": error.http_status}});
         let announced = TurnError {
@@ -346,8 +389,11 @@ impl RunningTurn {
         let recorded = usage.map(|tokens| self.take_usage(response_id, tokens));
         let goes_on = !calls.is_empty() || end_turn == Some(false) || !self.context.steering.close_if_empty();
         if goes_on {
+            self.calls_made += calls.len();
             let CarriedOut { outputs, stop } = calls::carry_out(&self.context, &calls).await;
-            let total = self.record_response(&outputs, recorded.as_ref(), None).await?;
+            let before = self.context.goals.goal();
+            let (total, goal) = self.record_response(&outputs, recorded.as_ref(), None).await?;
+            self.tell_goal(before, goal).await?;
             if recorded.is_some() {
                 self.tell(self.usage_event(total, tokens));
             }
@@ -372,10 +418,14 @@ impl RunningTurn {
             };
         }
         let total = if self.context.side.is_some() {
-            self.finish_review(recorded.as_ref()).await?
+            let (total, goal) = self.finish_review(recorded.as_ref()).await?;
+            self.goal_event = self.goal_event_of(goal);
+            total
         } else {
             let end = self.turn_end(TurnStatus::Completed, None);
-            self.record_response(&[], recorded.as_ref(), Some(&end)).await?
+            let (total, goal) = self.record_response(&[], recorded.as_ref(), Some(&end)).await?;
+            self.goal_event = self.goal_event_of(goal);
+            total
         };
         if recorded.is_some() {
             self.before_status.push(self.usage_event(total, tokens));
@@ -389,11 +439,74 @@ impl RunningTurn {
         outputs: &[Value],
         usage: Option<&ResponseUsage>,
         end: Option<&TurnEnd>,
-    ) -> Result<TokenCounts, TurnError> {
+    ) -> Result<(TokenCounts, Option<GoalRow>), TurnError> {
+        let charge = self.charge(None);
+        self.record_charged(outputs, usage, end, charge).await
+    }
+
+    async fn record_charged(
+        &self,
+        outputs: &[Value],
+        usage: Option<&ResponseUsage>,
+        end: Option<&TurnEnd>,
+        charge: Option<GoalCharge>,
+    ) -> Result<(TokenCounts, Option<GoalRow>), TurnError> {
         let context = &self.context;
         let outputs = context.of_thread(outputs).await;
         let mut recorder = context.recorder.lock().await;
-        recorder.response_done(&context.turn.id, outputs, usage, end).await.map_err(internal)
+        recorder.response_done(&context.turn.id, outputs, usage, end, charge).await.map_err(internal)
+    }
+
+    // The goal ----------------------------------------------------------------------------------------------------
+
+    /// What is charged to the goal with the next record. In plan mode nothing counts, neither tokens nor time.
+    pub(super) fn charge(&self, stop: Option<GoalStop>) -> Option<GoalCharge> {
+        let context = &self.context;
+        if context.settings.mode == ModeKind::Plan {
+            context.goals.take_time();
+            return None;
+        }
+        let charge = context.goals.charge(&context.turn.id)?;
+        if self.goal_at_start.as_ref() != Some(&charge.goal_id) && stop.is_none() {
+            return None;
+        }
+        Some(GoalCharge { stop, ..charge })
+    }
+
+    /// What everybody is told of a charge, if it shows.
+    pub(super) fn goal_event_of(&self, goal: Option<GoalRow>) -> Option<Event> {
+        let context = &self.context;
+        let goal = context.goals.charged(goal)?;
+        let (clock, thread_id) = (&context.runtime.clock, &context.notify.thread_id);
+        Some(goals::updated(clock, thread_id, &goal, Some(&context.turn.id)))
+    }
+
+    /// Tell of a charge in the midst of a turn. A budget that it has used up is told to the model, too.
+    async fn tell_goal(&self, before: Option<GoalRow>, goal: Option<GoalRow>) -> Result<(), TurnError> {
+        let active = |goal: &GoalRow| rules::status(&goal.status) == ThreadGoalStatus::Active;
+        let crossed = goal
+            .as_ref()
+            .filter(|goal| goal.status == rules::word(ThreadGoalStatus::BudgetLimited))
+            .filter(|_| before.as_ref().is_some_and(active))
+            .map(texts::budget_crossed);
+        if let Some(event) = self.goal_event_of(goal) {
+            self.report(TurnReport::ToAll(event));
+        }
+        match crossed {
+            Some(notice) => self.record_items(&[notice], None).await,
+            None => Ok(()),
+        }
+    }
+
+    /// How a failure of the turn stops the goal.
+    fn goal_stop(&self, error: &TurnError) -> GoalStop {
+        let limited = error.codex_error_info == Some(CodexErrorInfo::UsageLimitExceeded);
+        let status = if limited { ThreadGoalStatus::UsageLimited } else { ThreadGoalStatus::Blocked };
+        GoalStop {
+            status: rules::word(status).to_owned(),
+            reason: format!("a turn failed: {}", error.message),
+            wakes_at_ms: self.resets_at.filter(|_| limited).map(|seconds| seconds.saturating_mul(1000)),
+        }
     }
 
     pub(super) fn usage_event(&self, total: TokenCounts, last: TokenCounts) -> Event {
@@ -462,8 +575,8 @@ impl RunningTurn {
             "session_id": session_id, "thread_id": thread_id, "turn_id": context.turn.id, "window_id": window_id,
             "window_number": window_number, "request_kind": "turn", "root_turn_id": context.turn.root_turn_id,
             "turn_started_at_unix_ms": context.started_at_ms, "model": asked.model,
-        })
-        .to_string();
+        });
+        let turn_metadata = with_members(turn_metadata, &context.options);
         let effort = asked
             .effort
             .clone()
@@ -539,10 +652,13 @@ impl RunningTurn {
                     tracing::error!(error = %error.message, "a message could not be recorded");
                 }
             }
-            let recorded =
-                self.record_response(&[], None, Some(&self.turn_end(status, error.as_ref()))).await;
-            if let Err(error) = recorded {
-                tracing::error!(error = %error.message, "the end of a turn could not be recorded");
+            let charge = self.charge(error.as_ref().map(|error| self.goal_stop(error)));
+            let turn_end = self.turn_end(status, error.as_ref());
+            match self.record_charged(&[], None, Some(&turn_end), charge).await {
+                Ok((_, goal)) => self.goal_event = self.goal_event_of(goal),
+                Err(error) => {
+                    tracing::error!(error = %error.message, "the end of a turn could not be recorded");
+                }
             }
         }
         let last_diff = calls::last_diff(&self.context, &*self.context.diff.lock().await);
@@ -566,6 +682,8 @@ impl RunningTurn {
             turn,
             before_status: std::mem::take(&mut self.before_status),
             after_status: after_status.into_iter().collect(),
+            goal: self.goal_event.take(),
+            calls: self.calls_made,
         };
         let _ = context.reports.send(Command::Turn(TurnReport::Ended(Box::new(ended))));
     }
@@ -635,6 +753,17 @@ enum Asked {
     Again,
     Done,
     Interrupted,
+}
+
+/// The turn's metadata as text, with what started it and what the client has for it.
+fn with_members(mut metadata: Value, options: &TurnOptions) -> String {
+    if let Some(trigger) = &options.trigger {
+        metadata["turn_trigger"] = json!(trigger);
+    }
+    for (key, value) in &options.metadata {
+        metadata[key] = json!(value);
+    }
+    metadata.to_string()
 }
 
 /// A model's failure as the turn's.

@@ -9,7 +9,7 @@ use super::error::{Result, StoreError};
 use super::journal::{self, PackedRun};
 use super::leases::Process;
 use super::rows::{Append, Appended, LeaseChange, ThreadPatch, TokenCounts};
-use super::{PLACE_MASK, Store, items, leases, ledger, threads, turns};
+use super::{PLACE_MASK, Store, goals, items, leases, ledger, queue, threads, turns};
 
 impl Store {
     /// Record a change of a thread.
@@ -111,6 +111,13 @@ pub(super) async fn apply(
     let items = append.items.iter().zip(&prepared.items);
     items::upsert(db, before.thread_key, state.next_item, items, &mut turn_keys).await?;
     let charged = ledger::insert(db, before.thread_key, state.next_usage, &append.usage).await?;
+    let goal = match &append.goal {
+        Some(charge) => goals::charge(db, before.thread_key, charge, charged, now_ms).await?,
+        None => None,
+    };
+    if let Some(submission_id) = &append.take_queued {
+        queue::take(db, before.thread_key, submission_id).await?;
+    }
     let context_from = append.context_restart.map(|index| before.lines + index);
     threads::move_end(db, &after, context_from).await?;
     if append.patch != ThreadPatch::default() {
@@ -121,6 +128,7 @@ pub(super) async fn apply(
         lines: before.lines..after.lines,
         bytes: before.bytes..after.bytes,
         total_usage: state.total_usage + charged,
+        goal,
     })
 }
 

@@ -64,6 +64,9 @@ pub enum StoreError {
         /// Who has it now: a process, or nobody any more.
         holder: String,
     },
+    /// The submission has left the queue since the caller looked.
+    #[error("queued submission {0} is not there any more: it was taken or deleted")]
+    QueueTaken(String),
     /// Another process has written to the thread since the caller looked.
     #[error("thread {0} has been written to by another process")]
     JournalMoved(String),

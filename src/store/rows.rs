@@ -3,6 +3,7 @@
 //! Times are Unix milliseconds UTC, ids are text as on the wire, `…_json` members hold JSON text that the
 //! store does not look into.
 
+use super::goals::{GoalCharge, GoalRow};
 use std::ops::Range;
 
 use serde_json::Value;
@@ -268,6 +269,10 @@ pub struct Append {
     pub items: Vec<ItemRow>,
     /// Rows of the ledger.
     pub usage: Vec<UsageRow>,
+    /// What it does to the goal.
+    pub goal: Option<GoalCharge>,
+    /// The submission that leaves the queue with this: it becomes a turn now.
+    pub take_queued: Option<String>,
     /// Other members.
     pub patch: ThreadPatch,
     /// The lease.
@@ -288,4 +293,6 @@ pub struct Appended {
     pub bytes: Range<i64>,
     /// Sums over the ledger after this append, inherited tokens included.
     pub total_usage: TokenCounts,
+    /// The goal that was charged, as it is now.
+    pub goal: Option<GoalRow>,
 }

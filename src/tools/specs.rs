@@ -151,6 +151,39 @@ pub fn request_user_input() -> Value {
     )
 }
 
+/// Looks at the goal.
+pub fn get_goal() -> Value {
+    function(
+        "get_goal",
+        "See the goal of this thread: objective, status, usage and what is left of its budget.",
+        json!({}),
+        &[],
+    )
+}
+
+/// Makes a goal.
+pub fn create_goal() -> Value {
+    function(
+        "create_goal",
+        "Give this thread a goal to be pursued over several turns. Only when the user asks for one.",
+        json!({
+            "objective": text("What is to be reached, in full."),
+            "token_budget": {"type": "integer", "description": "How many tokens it may take; no limit when left out."},
+        }),
+        &["objective"],
+    )
+}
+
+/// Ends or stops the goal.
+pub fn update_goal() -> Value {
+    function(
+        "update_goal",
+        "Say that the goal is complete, that it cannot be pursued, or that the user wants it paused.",
+        json!({"status": choice(&["complete", "blocked", "paused"], "`paused` only when the user asks for it.")}),
+        &["status"],
+    )
+}
+
 /// Asks for more than the sandbox gives.
 pub fn request_permissions() -> Value {
     let paths =

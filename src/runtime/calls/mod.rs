@@ -9,6 +9,7 @@
 
 mod client_tool;
 pub mod command;
+mod goal;
 mod image;
 mod judge;
 mod mcp;
@@ -119,6 +120,9 @@ async fn dispatch(turn: &Arc<TurnContext>, call: &Call<'_>) -> Output {
         (None, false, "update_plan") if turn.config.tools.update_plan.enabled => {
             plan::update_plan(turn, call)
         }
+        (None, false, "get_goal") if goal::is_offered(turn) => goal::get_goal(turn).await,
+        (None, false, "create_goal") if goal::is_offered(turn) => goal::create_goal(turn, call).await,
+        (None, false, "update_goal") if goal::is_offered(turn) => goal::update_goal(turn, call).await,
         (None, false, "request_permissions") if turn.config.feature(permissions::FEATURE, false) => {
             permissions::request_permissions(turn, call).await
         }
@@ -145,6 +149,9 @@ pub(super) fn offered(turn: &TurnContext) -> Vec<Value> {
         tools.push(specs::apply_patch());
     }
     tools.push(specs::view_image());
+    if goal::is_offered(turn) {
+        tools.extend([specs::get_goal(), specs::create_goal(), specs::update_goal()]);
+    }
     tools.extend(mcp::offered(turn));
     tools.extend(client_tool::offered(turn));
     tools
