@@ -61,6 +61,18 @@ enum Listen {
     Http(SocketAddr),
 }
 
+impl Listen {
+    /// What carries the messages, in one word.
+    fn name(&self) -> &'static str {
+        match self {
+            Listen::Stdio => "stdio",
+            Listen::WebSocket(_) => "websocket",
+            Listen::Unix(_) => "unix",
+            Listen::Http(_) => "http",
+        }
+    }
+}
+
 pub(super) async fn run(common: &Common, command: AppServer) -> anyhow::Result<Exit> {
     let listen = command.listen.as_deref().unwrap_or("stdio://");
     anyhow::ensure!(listen != "off", "no transport configured; use --listen or enable remote control");
@@ -89,7 +101,9 @@ pub(super) async fn run(common: &Common, command: AppServer) -> anyhow::Result<E
     let clock = Clock::system();
     let store = Common::store(&config, &clock).await?;
     let home = config.home().path().to_owned();
-    let server = Server::new(Runtime::start(clock, store, config))?;
+    let runtime = Runtime::start(clock, store, config);
+    runtime.account.set_transport(listen.name());
+    let server = Server::new(runtime)?;
     match listen {
         Listen::Stdio => stdio::serve(server).await?,
         Listen::WebSocket(address) => websocket::serve(server, address, auth).await?,

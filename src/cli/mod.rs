@@ -18,8 +18,8 @@ use tracing_subscriber::EnvFilter;
 
 use self::exit::Exit;
 use crate::clock::Clock;
-use crate::config::{ConfigSource, Home};
-use crate::store::{self, Store};
+use crate::config::{Config, ConfigSource, Home};
+use crate::store::{self, OpenOptions, Store};
 
 /// A durable SQLite store of agent conversations with a JSON-RPC front.
 #[derive(Debug, Parser)]
@@ -148,10 +148,10 @@ impl Common {
     /// # Errors
     /// It cannot be opened; the text says what to do.
     pub async fn store(config: &ConfigSource, clock: &Clock) -> anyhow::Result<Store> {
-        let named = config.load().config.sqlite_home;
+        let Config { sqlite_home: named, database_max_bytes: bytes_max, .. } = config.load().config;
         let environment = std::env::var_os("CODEX_SQLITE_HOME").map(PathBuf::from);
         let folder = named.or(environment).unwrap_or_else(|| config.home().path().to_owned());
-        std::fs::create_dir_all(&folder)?;
-        Ok(Store::open(&folder.join(store::FILE_NAME), clock.clone()).await?)
+        let options = OpenOptions { bytes_max, ..OpenOptions::default() };
+        Ok(Store::open_with(&folder.join(store::FILE_NAME), clock.clone(), &options).await?)
     }
 }

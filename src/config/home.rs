@@ -74,6 +74,44 @@ impl Home {
         self.auth_file()?.tokens.filter(|login| !login.access_token.is_empty())
     }
 
+    /// Put new tokens in the place of a login's and keep them in `auth.json`: the old ones are used up.
+    pub fn renew_login(
+        &self,
+        login: &ChatGptLogin,
+        access_token: String,
+        id_token: Option<String>,
+        refresh_token: Option<String>,
+    ) -> ChatGptLogin {
+        let renewed = ChatGptLogin {
+            id_token: id_token.unwrap_or_else(|| login.id_token.clone()),
+            access_token,
+            refresh_token: refresh_token.unwrap_or_else(|| login.refresh_token.clone()),
+            account_id: login.account_id.clone(),
+        };
+        if let Err(error) = self.keep_login(&renewed) {
+            tracing::error!(%error, "the renewed login could not be kept in auth.json: log in again");
+        }
+        renewed
+    }
+
+    fn keep_login(&self, login: &ChatGptLogin) -> std::io::Result<()> {
+        let path = self.0.join("auth.json");
+        let mut file: serde_json::Value = serde_json::from_slice(&std::fs::read(&path)?)?;
+        for (name, token) in [
+            ("id_token", &login.id_token),
+            ("access_token", &login.access_token),
+            ("refresh_token", &login.refresh_token),
+        ] {
+            file["tokens"][name] = serde_json::json!(token);
+        }
+        // Made beside its place, readable by its owner alone, and then put there whole.
+        let mut new = tempfile::NamedTempFile::new_in(&self.0)?;
+        serde_json::to_writer_pretty(&mut new, &file)?;
+        new.as_file().sync_all()?;
+        new.persist(&path)?;
+        Ok(())
+    }
+
     fn auth_file(&self) -> Option<AuthFile> {
         let text = std::fs::read_to_string(self.0.join("auth.json")).ok()?;
         serde_json::from_str(&text).ok()

@@ -86,6 +86,12 @@ pub struct Config {
     pub rollout_form: RolloutForm,
     /// The folder of the database.
     pub sqlite_home: Option<PathBuf>,
+    /// The most bytes that the database may have; a change beyond them is refused.
+    pub database_max_bytes: Option<u64>,
+    /// The backend of a ChatGPT login.
+    pub chatgpt_base_url: Option<String>,
+    /// What is told to that backend.
+    pub analytics: Analytics,
 }
 
 /// `[sandbox_workspace_write]`.
@@ -125,6 +131,20 @@ pub struct Goals {
 impl Default for Goals {
     fn default() -> Goals {
         Goals { max_goal_token_budget: None, max_continuations_without_progress: 25, max_turns_per_hour: 600 }
+    }
+}
+
+/// `[analytics]`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Analytics {
+    /// Whether usage events are sent for a ChatGPT login.
+    pub enabled: bool,
+}
+
+impl Default for Analytics {
+    fn default() -> Analytics {
+        Analytics { enabled: true }
     }
 }
 
@@ -190,15 +210,16 @@ impl Default for Config {
             shutdown_timeout: Duration::from_secs(10 * 60),
             rollout_form: RolloutForm::Paginated,
             sqlite_home: None,
+            database_max_bytes: None,
+            chatgpt_base_url: None,
+            analytics: Analytics::default(),
         }
     }
 }
 
 /// Keys that other programs on the same file know, which have no meaning here: no warning is due for them.
 pub(super) const FOREIGN_KEYS: &[&str] = &[
-    "analytics",
     "apps",
-    "chatgpt_base_url",
     "check_for_update_on_startup",
     "cli_auth_credentials_store",
     "default_permissions",
@@ -256,6 +277,9 @@ pub(super) const OWN_KEYS: &[&str] = &[
     "shutdown_timeout",
     "rollout_form",
     "sqlite_home",
+    "database_max_bytes",
+    "chatgpt_base_url",
+    "analytics",
 ];
 
 impl Config {

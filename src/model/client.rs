@@ -131,7 +131,7 @@ impl ModelClient {
         })
     }
 
-    fn http(&self) -> &reqwest::Client {
+    pub(super) fn http(&self) -> &reqwest::Client {
         self.http.get_or_init(|| {
             // A second installation is refused, which is as good: the first is the same.
             let _ = rustls::crypto::ring::default_provider().install_default();

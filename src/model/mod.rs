@@ -6,6 +6,7 @@
 //!
 //! **Invariant:** the HTTP library and SSE are met nowhere else.
 
+pub mod account;
 pub mod catalog;
 pub mod client;
 pub mod error;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::account::Initialization;
 use super::client::Request;
 use super::error::{Result, RuntimeError};
 use super::goals;
@@ -44,6 +45,7 @@ impl Runtime {
         let boundary = self.boundary(&params, &source).await?;
         let overrides = overrides_of!(params);
         let cwd = overrides.cwd.clone().unwrap_or_else(|| source.cwd.clone());
+        self.account.check_managed_config().await?;
         let config = self.thread_config(Some(&cwd), params.config.as_ref())?;
         let mut settings = Settings::restore(&source.settings_json, &config)?;
         settings.apply(&overrides, &config)?;
@@ -127,6 +129,7 @@ impl Runtime {
         request: &Arc<dyn Request>,
     ) -> Result<ThreadForkResponse> {
         let live = handle.ask_subscribe(request.clone()).await?;
+        self.account.thread_initialized(&live, Initialization::Forked, &**request, self.clock.now_ms());
         let thread_id = live.row.thread_id.clone();
         let started = started_response(&live);
         let mut thread = live.to_wire();

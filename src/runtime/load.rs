@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::account::Initialization;
 use super::client::Request;
 use super::error::{Result, RuntimeError};
 use super::notify::Notify;
@@ -97,6 +98,7 @@ impl Runtime {
         if ephemeral && params.daybreak_enabled.is_some() {
             return Err(RuntimeError::invalid("daybreakEnabled is not supported for ephemeral threads"));
         }
+        self.account.check_managed_config().await?;
         let config = self.thread_config(params.cwd.as_deref(), params.config.as_ref())?;
         let mut settings = Settings::new(&config, &overrides)?;
         settings.dynamic_tools = params.dynamic_tools.clone().unwrap_or_default();
@@ -117,6 +119,7 @@ impl Runtime {
         let thread_id = handle.with_live(|live| live.row.thread_id.clone());
         self.require_servers(&thread_id, "creating").await?;
         let live = handle.ask_subscribe(request.clone()).await?;
+        self.account.thread_initialized(&live, Initialization::New, &**request, self.clock.now_ms());
         let mut announced = live.to_wire();
         announced.turns = Vec::new();
         self.clients
@@ -151,6 +154,7 @@ impl Runtime {
         if let Some(handle) = self.loaded(&row.thread_id) {
             return self.rejoin(&params, handle, request).await;
         }
+        self.account.check_managed_config().await?;
         let handle = self.load_stored(row, &overrides_of_resume(&params), params.config.as_ref()).await?;
         let notify = Notify::new(self.clock.clone(), &handle.with_live(|live| live.row.thread_id.clone()));
         self.clients.broadcast(&notify.status_changed(ThreadStatus::Idle));
@@ -223,6 +227,9 @@ impl Runtime {
         cold: bool,
     ) -> Result<ThreadResumeResponse> {
         let live = handle.ask_subscribe(request.clone()).await?;
+        if cold {
+            self.account.thread_initialized(&live, Initialization::Resumed, &**request, self.clock.now_ms());
+        }
         let thread_id = live.row.thread_id.clone();
         let mut thread = self.thread_to_wire(&live).await?;
         if !params.exclude_turns {

@@ -6,6 +6,7 @@
 //!
 //! **Invariant:** connections are known only as [`client::Client`]; no transport is met here.
 
+pub mod account;
 pub mod asking;
 pub mod calls;
 pub mod client;
@@ -50,6 +51,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use self::account::Account;
 use self::clients::Clients;
 use self::error::{Result, RuntimeError};
 use self::requests::Requests;
@@ -80,6 +82,8 @@ pub struct Runtime {
     pub requests: Requests,
     /// Talks to model providers.
     pub model: Arc<ModelClient>,
+    /// Its usage events and managed configuration.
+    pub account: Arc<Account>,
     /// Takes in rollout files.
     pub importer: Importer,
     mirror: Mirror,
@@ -111,13 +115,15 @@ impl Runtime {
     pub fn start(clock: Clock, store: Store, config: ConfigSource) -> Arc<Runtime> {
         let mirror = Mirror::start(store.clone());
         let importer = Importer::start(store.clone(), config.home().path().to_owned());
+        let model = Arc::new(ModelClient::default());
         let runtime = Arc::new(Runtime {
+            account: Arc::new(Account::start(config.clone(), model.clone())),
             clock,
             store,
             config,
             clients: Clients::default(),
             requests: Requests::default(),
-            model: Arc::new(ModelClient::default()),
+            model,
             importer,
             mirror,
             turns: RunningTurns(watch::Sender::new(0)),

@@ -311,7 +311,7 @@ impl Recorder {
                 draft.append.turns.push(turn.clone());
                 draft.append.lease = LeaseChange::Claim { turn_id: turn_id.clone() };
                 draft.append.patch = ThreadPatch {
-                    preview_if_empty: Some(message.preview()).filter(|text| !text.is_empty()),
+                    preview_if_empty: this.wants_preview().then(|| message.preview()).filter(|text| !text.is_empty()),
                     model_provider: Some(settings.model_provider.clone()),
                     model: Some(Some(settings.model.clone())),
                     reasoning_effort: Some(settings.effort.clone()),
@@ -349,7 +349,8 @@ impl Recorder {
             this.push_item(draft, &json!({"type": "message", "role": "user", "content": content}));
             this.push_wire_item(draft, &turn.turn_id, &wire);
             draft.append.turns.push(TurnRow { client_user_message_id: None, ..turn.clone() });
-            draft.append.patch.preview_if_empty = Some(message.preview()).filter(|text| !text.is_empty());
+            draft.append.patch.preview_if_empty =
+                this.wants_preview().then(|| message.preview()).filter(|text| !text.is_empty());
         })
         .await?;
         started_item(&wire, now_ms)
@@ -764,6 +765,11 @@ impl Recorder {
             draft.lines = all;
         }
         draft
+    }
+
+    /// Whether the thread has no preview yet.
+    fn wants_preview(&self) -> bool {
+        self.row.preview.is_empty()
     }
 
     fn push_meta(&self, draft: &mut Draft) {

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Runtime;
+use super::account::GoalReport;
 use super::asking::{Asking, Question, Questions};
 use super::calls::ThreadTools;
 use super::client::{Client, ConnectionId, Event, Request};
@@ -308,7 +309,9 @@ pub fn spawn(runtime: Arc<Runtime>, seed: ThreadSeed) -> ThreadHandle {
     let tools = Arc::new(ThreadTools::new(runtime.clock.clone(), Servers::start(&servers_of, &seed.config)));
     let enabled = seed.config.feature(goals::FEATURE, true) && !lock(&live).ephemeral;
     let max_budget = seed.config.goals.max_goal_token_budget;
-    let goals = Arc::new(Keeper::new(runtime.clock.clone(), enabled, max_budget, seed.waiting.goal));
+    let report = GoalReport::new(runtime.account.clone(), &lock(&live), runtime.originator());
+    let goals = Keeper::new(runtime.clock.clone(), enabled, max_budget, seed.waiting.goal);
+    let goals = Arc::new(goals.reporting_to(report));
     let handle = ThreadHandle {
         mailbox: mailbox.clone(),
         live: live.clone(),

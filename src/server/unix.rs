@@ -29,7 +29,9 @@ pub async fn serve(server: Server, path: &Path) -> anyhow::Result<()> {
     let listener = bind(path, &server.runtime.config.home().path().join(CONTROL_DIR)).await?;
     eprintln!("threadkeep app-server (unix socket)\n  listening on: unix://{}", path.display());
     tokio::select! {
-        () = accept(&server, &listener) => {}
+        () = websocket::accept(async || Ok(listener.accept().await?.0), |stream: UnixStream| {
+            tokio::spawn(websocket::handle(server.clone(), stream, Auth::Open, OriginRule::Allowed));
+        }) => {}
         () = super::drain(&server, signals) => {}
     }
     if let Err(error) = fs::remove_file(path) {
@@ -70,18 +72,4 @@ async fn bind(path: &Path, control: &Path) -> anyhow::Result<UnixListener> {
     let listener = listener?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
     Ok(listener)
-}
-
-async fn accept(server: &Server, listener: &UnixListener) {
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                tokio::spawn(websocket::handle(server.clone(), stream, Auth::Open, OriginRule::Allowed));
-            }
-            Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(websocket::ACCEPT_PAUSE).await;
-            }
-        }
-    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::stream::SplitSink;
 use futures_util::{SinkExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -25,7 +25,7 @@ const MAX_FRAME_BYTES: usize = 16 << 20;
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
 /// How long accepting pauses when the process has no descriptors left.
-pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// How long a client that reads too slowly may take to read why it is disconnected.
 const GOODBYE_PATIENCE: Duration = Duration::from_secs(5);
@@ -40,7 +40,11 @@ pub async fn serve(server: Server, address: SocketAddr, auth: Auth) -> anyhow::R
     let listener = TcpListener::bind(address).await?;
     announce(listener.local_addr()?);
     tokio::select! {
-        () = accept(&server, &listener, &auth) => {}
+        () = accept(async || Ok(listener.accept().await?.0), |stream: TcpStream| {
+            // Small messages go out at once; a socket that refuses the option works all the same.
+            let _ = stream.set_nodelay(true);
+            tokio::spawn(handle(server.clone(), stream, auth.clone(), OriginRule::Refused));
+        }) => {}
         () = super::drain(&server, signals) => {}
     }
     Ok(())
@@ -58,14 +62,11 @@ fn announce(bound: SocketAddr) {
     }
 }
 
-async fn accept(server: &Server, listener: &TcpListener, auth: &Auth) {
+/// Serve each stream that a listener gives, for good.
+pub(super) async fn accept<S>(next: impl AsyncFn() -> std::io::Result<S>, serve: impl Fn(S)) {
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                // Small messages go out at once; a socket that refuses the option works all the same.
-                let _ = stream.set_nodelay(true);
-                tokio::spawn(handle(server.clone(), stream, auth.clone(), OriginRule::Refused));
-            }
+        match next().await {
+            Ok(stream) => serve(stream),
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;

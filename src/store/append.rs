@@ -8,7 +8,7 @@ use sqlx::SqliteConnection;
 use super::error::{Result, StoreError};
 use super::journal::{self, PackedRun};
 use super::leases::Process;
-use super::rows::{Append, Appended, LeaseChange, ThreadPatch, TokenCounts};
+use super::rows::{Append, Appended, LeaseChange, TokenCounts};
 use super::{PLACE_MASK, Store, goals, items, leases, ledger, queue, threads, turns};
 
 impl Store {
@@ -120,9 +120,7 @@ pub(super) async fn apply(
     }
     let context_from = append.context_restart.map(|index| before.lines + index);
     threads::move_end(db, &after, context_from).await?;
-    if append.patch != ThreadPatch::default() {
-        threads::patch(db, before.thread_key, &append.patch).await?;
-    }
+    threads::patch(db, before.thread_key, &append.patch).await?;
     Ok(Appended {
         fence,
         lines: before.lines..after.lines,

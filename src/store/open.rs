@@ -29,14 +29,14 @@ pub struct OpenOptions {
     pub readers_max: u32,
     /// How long a change waits for a lock of another process before it fails.
     pub busy_patience: Duration,
-    /// Pages the file may have at most, to try out a full disk.
-    pub pages_max: Option<u32>,
+    /// Bytes the file may have at most, in whole pages.
+    pub bytes_max: Option<u64>,
 }
 
 impl Default for OpenOptions {
     fn default() -> OpenOptions {
         // Enough readers for a few clients that page at once; each costs a thread and a page cache.
-        OpenOptions { readers_max: 4, busy_patience: Duration::from_secs(60), pages_max: None }
+        OpenOptions { readers_max: 4, busy_patience: Duration::from_secs(60), bytes_max: None }
     }
 }
 
@@ -95,8 +95,8 @@ fn writer_options(path: &Path, options: &OpenOptions) -> SqliteConnectOptions {
         // Bytes. What a big import leaves of the WAL is given back.
         .pragma("journal_size_limit", "67108864")
         .thread_name(|_| "store-writer".to_owned());
-    match options.pages_max {
-        Some(pages_max) => connect.pragma("max_page_count", pages_max.to_string()),
+    match options.bytes_max {
+        Some(bytes_max) => connect.pragma("max_page_count", (bytes_max / PAGE_BYTES).max(1).to_string()),
         None => connect,
     }
 }
@@ -110,6 +110,9 @@ fn reader_options(path: &Path) -> SqliteConnectOptions {
         .pragma("mmap_size", "1073741824")
         .thread_name(|number| format!("store-reader-{number}"))
 }
+
+/// The size of a page: SQLite's default.
+const PAGE_BYTES: u64 = 4096;
 
 /// How long SQLite itself waits for a lock; the writer waits on in rounds of this.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);

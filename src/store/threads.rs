@@ -1,8 +1,7 @@
 //! Thread rows: metadata and settings.
 
-use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, Row};
+use sqlx::{FromRow, QueryBuilder, Row, Sqlite, SqliteConnection};
 
 use super::append::Counters;
 use super::error::{Result, StoreError};
@@ -244,66 +243,52 @@ pub(super) async fn move_end(
     Ok(())
 }
 
-/// Set the members that a patch names.
+/// Set the members that a patch names, and no others: SQLite writes every index of a column that is set, also when its
+/// value stays the same.
 pub(super) async fn patch(db: &mut SqliteConnection, thread_key: i64, patch: &ThreadPatch) -> Result<()> {
-    let (set_name, name) = (patch.name.is_some(), patch.name.clone().flatten());
-    let (set_model, model) = (patch.model.is_some(), patch.model.clone().flatten());
-    let (set_reasoning_effort, reasoning_effort) =
-        (patch.reasoning_effort.is_some(), patch.reasoning_effort.clone().flatten());
-    let (set_git_sha, git_sha) = (patch.git_sha.is_some(), patch.git_sha.clone().flatten());
-    let (set_git_branch, git_branch) = (patch.git_branch.is_some(), patch.git_branch.clone().flatten());
-    let (set_git_origin_url, git_origin_url) =
-        (patch.git_origin_url.is_some(), patch.git_origin_url.clone().flatten());
-    let (set_archived_at_ms, archived_at_ms) =
-        (patch.archived_at_ms.is_some(), patch.archived_at_ms.flatten());
-    let (set_rollout_path, rollout_path) =
-        (patch.rollout_path.is_some(), patch.rollout_path.clone().flatten());
-    sqlx::query!(
-        "update threads set
-             preview = iif(preview = '', coalesce(?2, ''), preview),
-             name = iif(?3, ?4, name),
-             model = iif(?5, ?6, model),
-             reasoning_effort = iif(?7, ?8, reasoning_effort),
-             git_sha = iif(?9, ?10, git_sha),
-             git_branch = iif(?11, ?12, git_branch),
-             git_origin_url = iif(?13, ?14, git_origin_url),
-             archived_at_ms = iif(?15, ?16, archived_at_ms),
-             rollout_path = iif(?17, ?18, rollout_path),
-             model_provider = coalesce(?19, model_provider),
-             cwd = coalesce(?20, cwd),
-             settings_json = coalesce(?21, settings_json),
-             updated_at_ms = coalesce(?22, updated_at_ms),
-             recency_at_ms = coalesce(?23, recency_at_ms),
-             model_context_window = coalesce(?24, model_context_window),
-             memory_mode = coalesce(?25, memory_mode)
-         where thread_key = ?1",
-        thread_key,
-        patch.preview_if_empty,
-        set_name,
-        name,
-        set_model,
-        model,
-        set_reasoning_effort,
-        reasoning_effort,
-        set_git_sha,
-        git_sha,
-        set_git_branch,
-        git_branch,
-        set_git_origin_url,
-        git_origin_url,
-        set_archived_at_ms,
-        archived_at_ms,
-        set_rollout_path,
-        rollout_path,
-        patch.model_provider,
-        patch.cwd,
-        patch.settings_json,
-        patch.updated_at_ms,
-        patch.recency_at_ms,
-        patch.model_context_window,
-        patch.memory_mode
-    )
-    .execute(db)
-    .await?;
+    if *patch == ThreadPatch::default() {
+        return Ok(());
+    }
+    let mut update = QueryBuilder::<Sqlite>::new("update threads set ");
+    let mut set = update.separated(", ");
+    if let Some(preview) = &patch.preview_if_empty {
+        set.push("preview = iif(preview = '', ");
+        set.push_bind_unseparated(preview).push_unseparated(", preview)");
+    }
+    for (assignment, value) in [
+        ("name = ", &patch.name),
+        ("model = ", &patch.model),
+        ("reasoning_effort = ", &patch.reasoning_effort),
+        ("git_sha = ", &patch.git_sha),
+        ("git_branch = ", &patch.git_branch),
+        ("git_origin_url = ", &patch.git_origin_url),
+        ("rollout_path = ", &patch.rollout_path),
+    ] {
+        if let Some(value) = value {
+            set.push(assignment).push_bind_unseparated(value);
+        }
+    }
+    for (assignment, value) in [
+        ("model_provider = ", &patch.model_provider),
+        ("cwd = ", &patch.cwd),
+        ("settings_json = ", &patch.settings_json),
+        ("memory_mode = ", &patch.memory_mode),
+    ] {
+        if let Some(value) = value {
+            set.push(assignment).push_bind_unseparated(value);
+        }
+    }
+    for (assignment, value) in [
+        ("updated_at_ms = ", patch.updated_at_ms.map(Some)),
+        ("recency_at_ms = ", patch.recency_at_ms.map(Some)),
+        ("archived_at_ms = ", patch.archived_at_ms),
+        ("model_context_window = ", patch.model_context_window.map(Some)),
+    ] {
+        if let Some(value) = value {
+            set.push(assignment).push_bind_unseparated(value);
+        }
+    }
+    update.push(" where thread_key = ").push_bind(thread_key);
+    update.build().execute(db).await?;
     Ok(())
 }

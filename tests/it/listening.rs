@@ -12,6 +12,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Bytes, Message, WebSocket, client};
 
 use crate::support::home::Home;
+use crate::support::model::Reply;
 use crate::support::{PATIENCE, id};
 
 /// A server of which the test reads what it says.
@@ -267,6 +268,104 @@ fn a_client_that_does_not_read_is_disconnected_and_told_why() {
     socket.get_ref().shutdown(std::net::Shutdown::Both).unwrap();
     writing.join().unwrap();
     introduce(&mut on_tcp(&url));
+}
+
+#[test]
+fn a_client_that_reads_late_holds_up_no_turn_and_gets_the_whole_text() {
+    let home = Home::new();
+    let listener = home.listen(&[]);
+    let mut client = listener.connect();
+    let all = ["item/agentMessage/delta"];
+    client.initialize_as("it", &json!({"experimentalApi": true, "optOutNotificationMethods": all}));
+    let thread = client.used_thread("hello");
+    let mut late = on_tcp(&listener.url);
+    introduce(&mut late);
+    request(&mut late, 1, "thread/resume", &json!({"threadId": thread}));
+    let pieces: Vec<String> = (0..3_000).map(|number| format!("{number:06}{}", "x".repeat(1000))).collect();
+    let borrowed: Vec<&str> = pieces.iter().map(String::as_str).collect();
+    home.model.script([Reply::default().pieces(&borrowed)]);
+    let turn = client.run_turn(&thread, "say much");
+    assert_eq!(turn["status"], "completed", "the turn waits for nobody");
+    let mut deltas = Vec::new();
+    loop {
+        let Message::Text(frame) = late.read().unwrap() else { continue };
+        let message: Value = serde_json::from_str(&frame).unwrap();
+        match message["method"].as_str() {
+            Some("item/agentMessage/delta") => {
+                deltas.push(message["params"]["delta"].as_str().unwrap().to_owned());
+            }
+            Some("turn/completed") => break,
+            _ => {}
+        }
+    }
+    assert!(deltas.concat() == pieces.concat(), "the text is not whole");
+}
+
+#[test]
+fn five_hundred_connections_are_served_and_told() {
+    // Also in the server, which inherits it.
+    let most = libc::rlimit { rlim_cur: 4096, rlim_max: 4096 };
+    // SAFETY: the pointer is to a value that lives as long as the call.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const most) };
+    let home = Home::new();
+    let listener = home.listen(&[]);
+    let mut sockets: Vec<_> = (0..500).map(|_| on_tcp(&listener.url)).collect();
+    for socket in &mut sockets {
+        introduce(socket);
+    }
+    let mut client = listener.client();
+    let thread = client.used_thread("hello");
+    for socket in &mut sockets {
+        let listed = request(socket, 1, "thread/list", &json!({}));
+        assert_eq!(listed["data"][0]["id"], thread);
+    }
+    let renamed = client.request("thread/name/set", &json!({"threadId": thread, "name": "known to all"}));
+    assert_eq!(renamed, json!({}));
+    for socket in &mut sockets {
+        loop {
+            let Message::Text(frame) = socket.read().unwrap() else { continue };
+            let message: Value = serde_json::from_str(&frame).unwrap();
+            if message["method"] == "thread/name/updated" {
+                assert_eq!(message["params"]["threadName"], "known to all");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_signed_token_opens_the_connection_for_its_audience_and_time() {
+    let home = Home::new();
+    let secret = "a secret of thirty-two bytes or more";
+    let file = home.path().join("secret");
+    std::fs::write(&file, secret).unwrap();
+    let listener = home.listen(&[
+        "--ws-auth",
+        "signed-bearer-token",
+        "--ws-shared-secret-file",
+        file.to_str().unwrap(),
+        "--ws-issuer",
+        "us",
+        "--ws-audience",
+        "threads",
+        "--ws-max-clock-skew-seconds",
+        "60",
+    ]);
+    let now_s = threadkeep::clock::Clock::system().now_ms() / 1000;
+    let connect = |claims: Value| {
+        let key = jsonwebtoken::EncodingKey::from_secret(secret.as_bytes()).unwrap();
+        let token = jsonwebtoken::encode(&jsonwebtoken::Header::default(), &claims, &key).unwrap();
+        listener.try_connect(&[("authorization", &format!("Bearer {token}"))]).err()
+    };
+    let claims =
+        |issuer: &str, audience: Value, until_s: i64| json!({"iss": issuer, "aud": audience, "exp": until_s});
+    assert_eq!(connect(claims("us", json!("threads"), now_s + 60)), None);
+    assert_eq!(connect(claims("us", json!(["others", "threads"]), now_s + 60)), None);
+    assert_eq!(connect(claims("us", json!("threads"), now_s - 30)), None, "within the clock skew");
+    assert_eq!(connect(claims("us", json!("threads"), now_s - 3600)), Some(401), "over");
+    assert_eq!(connect(claims("them", json!("threads"), now_s + 60)), Some(401), "another issuer");
+    assert_eq!(connect(claims("us", json!("others"), now_s + 60)), Some(401), "another audience");
+    assert_eq!(listener.try_connect(&[]).err(), Some(401), "no token");
 }
 
 // Starting --------------------------------------------------------------------------------------------------------

@@ -3,11 +3,13 @@
 // What cannot go on fails the test, at the line that says so.
 #![allow(clippy::unwrap_used)]
 
+mod account;
 mod approvals;
 mod command_line;
 mod compaction;
 mod crash;
 mod draining;
+mod faults;
 mod imports;
 mod left_over;
 mod listening;

@@ -774,7 +774,7 @@ async fn lock_that_outlasts_the_patience_is_busy_and_then_all_is_well() {
 #[tokio::test]
 async fn full_disk_fails_the_big_change_and_no_other() {
     let home = Home::new();
-    let options = OpenOptions { pages_max: Some(120), ..OpenOptions::default() };
+    let options = OpenOptions { bytes_max: Some(120 * 4096), ..OpenOptions::default() };
     let store = Store::open_with(&home.database(), home.clock.clone(), &options).await.unwrap();
     store.append(create("thread-1")).await.unwrap();
     // Does not compress, and is far more than the file may grow.

@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::rules;
 use crate::clock::Clock;
+use crate::runtime::account::GoalReport;
 use crate::store::goals::{GoalCharge, GoalRow};
 
 /// The goal of a loaded thread. Shared by its actor and its turn.
@@ -19,6 +20,8 @@ pub struct Keeper {
     pub max_budget: Option<i64>,
     /// Held only to copy in and out.
     state: Mutex<State>,
+    /// Is told what happens.
+    report: Option<GoalReport>,
 }
 
 #[derive(Debug, Default)]
@@ -26,14 +29,21 @@ struct State {
     goal: Option<GoalRow>,
     /// Since when time counts that is not charged yet.
     since_ms: Option<i64>,
+    /// The turn that was last to be charged.
+    charged_turn: Option<String>,
 }
 
 impl Keeper {
     /// For a thread with this goal; its time counts from now on.
     pub fn new(clock: Clock, enabled: bool, max_budget: Option<i64>, goal: Option<GoalRow>) -> Keeper {
-        let keeper = Keeper { clock, enabled, max_budget, state: Mutex::default() };
+        let keeper = Keeper { clock, enabled, max_budget, state: Mutex::default(), report: None };
         keeper.replace(goal);
         keeper
+    }
+
+    /// The same, telling what happens from now on.
+    pub fn reporting_to(self, report: GoalReport) -> Keeper {
+        Keeper { report: Some(report), ..self }
     }
 
     /// The goal as last seen.
@@ -43,6 +53,13 @@ impl Keeper {
 
     /// The goal has changed otherwise than by a charge.
     pub fn replace(&self, goal: Option<GoalRow>) {
+        self.take_over(goal, None);
+    }
+
+    fn take_over(&self, goal: Option<GoalRow>, turn_id: Option<&str>) {
+        if let Some(report) = &self.report {
+            report.changed(self.goal().as_ref(), goal.as_ref(), turn_id);
+        }
         let now_ms = self.clock.now_ms();
         let mut state = self.lock();
         let counted = |goal: &Option<GoalRow>| {
@@ -74,6 +91,7 @@ impl Keeper {
             state.goal.as_ref().filter(|goal| rules::is_counted(&goal.status))?.goal_id.clone()
         };
         let time_ms = self.take_time();
+        self.lock().charged_turn = Some(turn_id.to_owned());
         Some(GoalCharge { goal_id, time_ms, turn_id: turn_id.to_owned(), ..GoalCharge::default() })
     }
 
@@ -81,7 +99,8 @@ impl Keeper {
     pub fn charged(&self, goal: Option<GoalRow>) -> Option<GoalRow> {
         let goal = goal?;
         let before = self.goal();
-        self.replace(Some(goal.clone()));
+        let turn_id = self.lock().charged_turn.clone();
+        self.take_over(Some(goal.clone()), turn_id.as_deref());
         let seen = |goal: &GoalRow| {
             (goal.status.clone(), goal.tokens_used, goal.time_used_ms / 1000, goal.objective.clone())
         };

@@ -197,6 +197,10 @@ struct State {
     script: VecDeque<Reply>,
     repeat: Option<Reply>,
     requests: Vec<Value>,
+    /// Other requests: the request line up to the protocol's version, and the body.
+    others: Vec<(String, Value)>,
+    /// Statuses of other requests, by their line.
+    statuses: Vec<(String, u16)>,
     released: HashSet<String>,
     over: bool,
 }
@@ -278,6 +282,27 @@ impl Model {
         output(&self.last(), call_id)
     }
 
+    /// Answer requests with this line (`GET /path`), which are none to the model, with this status.
+    pub fn refuse(&self, line: &str, status: u16) {
+        self.shared.lock().statuses.push((line.to_owned(), status));
+    }
+
+    /// The bodies of the requests with this line (`POST /path`) so far.
+    pub fn others(&self, line: &str) -> Vec<Value> {
+        let state = self.shared.lock();
+        state.others.iter().filter(|(found, _)| found == line).map(|(_, body)| body.clone()).collect()
+    }
+
+    /// Wait until a request with this line has come, and give its body.
+    pub fn wait_for_other(&self, line: &str) -> Value {
+        let none = |state: &mut State| !state.others.iter().any(|(found, _)| found == line);
+        let (state, outcome) =
+            self.shared.changed.wait_timeout_while(self.shared.lock(), PATIENCE, none).unwrap();
+        assert!(!outcome.timed_out(), "{line} did not come: {:?}", state.others);
+        drop(state);
+        self.others(line).remove(0)
+    }
+
     /// Wait until so many model requests have come in all.
     pub fn wait_for_requests(&self, count: usize) {
         let few = |state: &mut State| state.requests.len() < count;
@@ -333,10 +358,19 @@ fn serve(mut stream: TcpStream, shared: &Shared) -> Option<()> {
     loop {
         let (line, body) = read_request(&mut reader)?;
         if !(line.starts_with("POST ") && line.contains("/responses")) {
+            let line = line.rsplit_once(' ').map_or(line.as_str(), |(line, _)| line).to_owned();
+            let status = {
+                let mut state = shared.lock();
+                let status = state.statuses.iter().find(|(refused, _)| *refused == line);
+                let status = status.map_or(200, |(_, status)| *status);
+                state.others.push((line, serde_json::from_slice(&body).unwrap_or_default()));
+                status
+            };
+            shared.changed.notify_all();
             let body = r#"{"models":[],"data":[],"object":"list"}"#;
             write!(
                 stream,
-                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+                "HTTP/1.1 {status} Status\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
                 body.len()
             )
             .ok()?;
