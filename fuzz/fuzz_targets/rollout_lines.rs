@@ -56,12 +56,14 @@ fuzz_target!(|bytes: &[u8]| {
     let mut context = Context::default();
     let mut changes = Vec::new();
     for (number, line) in lines.iter().enumerate() {
-        if let Parsed::Line(line) = parse(read::content(line)) {
-            one_go.feed(&line, number as i64, &mut changes);
-            whole.take(&mut changes);
-            in_pieces.feed(&line, number as i64, &mut changes);
-            pieces.take(&mut changes);
+        if let Parsed::Line(mut line) = parse(read::content(line)) {
             context.feed(&line);
+            one_go.feed(&mut line, number as i64, &mut changes);
+            whole.take(&mut changes);
+        }
+        if let Parsed::Line(mut line) = parse(read::content(line)) {
+            in_pieces.feed(&mut line, number as i64, &mut changes);
+            pieces.take(&mut changes);
         }
         if number == lines.len() / 2 {
             in_pieces.finish(&mut changes);

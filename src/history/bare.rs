@@ -39,8 +39,8 @@ pub(super) fn item(state: &mut Projector, item: &RawValue, line_number: i64, cha
         (Some("message") | None, Some("user")) => user_message(state, &bare, line_number, changes),
         (Some("message") | None, Some("assistant")) => {
             let message = texts(&bare["content"]).concat();
-            let event = Event::AgentMessage { message, phase: None, memory_citation: None };
-            legacy::event(state, &event, line_number, changes);
+            let mut event = Event::AgentMessage { message, phase: None, memory_citation: None };
+            legacy::event(state, &mut event, line_number, changes);
         }
         (Some("reasoning"), _) => {
             for text in texts(&bare["summary"]) {
@@ -159,7 +159,7 @@ fn command(state: &mut Projector, bare: &Value, line_number: i64, changes: &mut 
     let id = bare["call_id"].as_str().or(bare["id"].as_str()).map(str::to_owned);
     let id = id.unwrap_or_else(|| legacy::next_id(state));
     let Some(wire) = item::to_wire(
-        &json!({"type": "CommandExecution", "id": id, "command": words, "status": "completed",
+        json!({"type": "CommandExecution", "id": id, "command": words, "status": "completed",
             "cwd": state.facts.cwd.clone().unwrap_or_default()}),
         None,
         None,

@@ -8,7 +8,7 @@ use super::projector::{Change, Projector, TurnState};
 use crate::rollout::item;
 use crate::rollout::line::{Event, UserMessageEvent};
 
-pub(super) fn event(state: &mut Projector, event: &Event, line_number: i64, changes: &mut Vec<Change>) {
+pub(super) fn event(state: &mut Projector, event: &mut Event, line_number: i64, changes: &mut Vec<Change>) {
     match event {
         Event::TaskStarted { turn_id: Some(turn_id), root_turn_id, started_at, .. } => {
             tell_cut(state, changes);
@@ -50,7 +50,9 @@ pub(super) fn event(state: &mut Projector, event: &Event, line_number: i64, chan
                 Some("UserMessage" | "AgentMessage") => !state.has_user_events,
                 _ => false,
             };
-            if kept && let Some(wire) = item::to_wire(recorded, *started_at_ms, *completed_at_ms) {
+            if kept
+                && let Some(wire) = item::to_wire(std::mem::take(recorded), *started_at_ms, *completed_at_ms)
+            {
                 if wire["type"] == "userMessage" {
                     super::paginated::note_preview(state, &wire);
                 }

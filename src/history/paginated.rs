@@ -7,7 +7,7 @@ use super::projector::{Change, Projector, TurnState};
 use crate::rollout::item;
 use crate::rollout::line::Event;
 
-pub(super) fn event(state: &mut Projector, event: &Event, line_number: i64, changes: &mut Vec<Change>) {
+pub(super) fn event(state: &mut Projector, event: &mut Event, line_number: i64, changes: &mut Vec<Change>) {
     match event {
         Event::TaskStarted { turn_id: Some(turn_id), root_turn_id, started_at, .. } => {
             if state.turns.position(turn_id).is_some() {
@@ -42,7 +42,7 @@ pub(super) fn event(state: &mut Projector, event: &Event, line_number: i64, chan
             completed(
                 state,
                 turn_id.as_deref(),
-                item,
+                std::mem::take(item),
                 (*started_at_ms, *completed_at_ms),
                 line_number,
                 changes,
@@ -115,7 +115,7 @@ fn end(
 fn completed(
     state: &mut Projector,
     turn_id: Option<&str>,
-    recorded: &Value,
+    recorded: Value,
     times: (Option<i64>, Option<i64>),
     line_number: i64,
     changes: &mut Vec<Change>,

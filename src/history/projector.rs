@@ -155,8 +155,8 @@ impl Projector {
         self.facts.history_mode.as_deref() == Some("paginated")
     }
 
-    /// Take a line; `line_number` counts all lines of the file from 0.
-    pub fn feed(&mut self, line: &Line<'_>, line_number: i64, changes: &mut Vec<Change>) {
+    /// Take a line, and an item out of it; `line_number` counts all lines of the file from 0.
+    pub fn feed(&mut self, line: &mut Line<'_>, line_number: i64, changes: &mut Vec<Change>) {
         self.go_on(changes);
         if matches!(line.record, Record::Unknown) {
             return;
@@ -166,7 +166,9 @@ impl Projector {
         if let Some(ordinal) = line.ordinal {
             self.facts.next_ordinal = ordinal + 1;
         }
-        match &line.record {
+        let Line { timestamp, record, .. } = line;
+        let timestamp = timestamp.as_deref();
+        match record {
             Record::SessionMeta(meta) | Record::BareMeta(meta) => self.on_meta(meta),
             Record::TurnContext(context) => self.facts.turn_context(context),
             Record::TokenUsage(record) => {
@@ -177,10 +179,10 @@ impl Projector {
                     let response_id =
                         record.response_id.clone().unwrap_or_else(|| total_key(record.thread_token_usage));
                     let turn_id = record.turn_id.clone().unwrap_or_else(|| self.latest_turn_id());
-                    self.usage(line, turn_id, response_id, record.usage, None, changes);
+                    self.usage(timestamp, turn_id, response_id, record.usage, None, changes);
                 }
             }
-            Record::Event(event) => self.on_event(line, event, line_number, changes),
+            Record::Event(event) => self.on_event(timestamp, event, line_number, changes),
             Record::Compacted(_) => {
                 changes.push(Change::ContextRestart(line_number));
                 if !self.is_paginated() {
@@ -198,7 +200,7 @@ impl Projector {
             }
             Record::Other | Record::Unknown => {}
         }
-        self.parsed += usize::from(is_counted(&line.record));
+        self.parsed += usize::from(is_counted(record));
     }
 
     /// There are more lines after [`Projector::finish`]: what was shown of the end for the time being goes.
@@ -268,11 +270,17 @@ impl Projector {
         self.last_line_ms = Some(now_ms);
     }
 
-    fn on_event(&mut self, line: &Line<'_>, event: &Event, line_number: i64, changes: &mut Vec<Change>) {
+    fn on_event(
+        &mut self,
+        timestamp: Option<&str>,
+        event: &mut Event,
+        line_number: i64,
+        changes: &mut Vec<Change>,
+    ) {
         match event {
             Event::TokenCount { info } => {
                 if let Some(info) = info {
-                    self.token_count(line, info, changes);
+                    self.token_count(timestamp, info, changes);
                 }
                 return;
             }
@@ -359,7 +367,7 @@ impl Projector {
         foreign
     }
 
-    fn token_count(&mut self, line: &Line<'_>, info: &TokenInfo, changes: &mut Vec<Change>) {
+    fn token_count(&mut self, timestamp: Option<&str>, info: &TokenInfo, changes: &mut Vec<Change>) {
         self.facts.final_tokens = Some(info.total_token_usage);
         if info.model_context_window.is_some() {
             self.facts.model_context_window = info.model_context_window;
@@ -370,13 +378,20 @@ impl Projector {
             self.facts.inherited_tokens = info.total_token_usage;
         } else if is_new {
             let (turn_id, response_id) = (self.latest_turn_id(), total_key(info.total_token_usage));
-            self.usage(line, turn_id, response_id, info.last_token_usage, info.model_context_window, changes);
+            self.usage(
+                timestamp,
+                turn_id,
+                response_id,
+                info.last_token_usage,
+                info.model_context_window,
+                changes,
+            );
         }
     }
 
     fn usage(
         &mut self,
-        line: &Line<'_>,
+        timestamp: Option<&str>,
         turn_id: String,
         response_id: String,
         tokens: Tokens,
@@ -388,7 +403,7 @@ impl Projector {
             turn_id,
             response_id,
             tokens,
-            at: line.timestamp.as_deref().map(str::to_owned),
+            at: timestamp.map(str::to_owned),
             model: self.facts.model.clone(),
             model_provider: self.facts.model_provider.clone(),
             model_context_window: window.or(self.facts.model_context_window),

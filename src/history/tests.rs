@@ -31,7 +31,7 @@ impl Stored {
         for (number, line) in read::lines(bytes).enumerate() {
             let mut changes = Vec::new();
             match parse(read::content(line)) {
-                Parsed::Line(line) => projector.feed(&line, number as i64, &mut changes),
+                Parsed::Line(mut line) => projector.feed(&mut line, number as i64, &mut changes),
                 Parsed::Bad(_) => stored.bad_lines.push(number + 1),
                 Parsed::Blank => {}
             }
@@ -310,8 +310,8 @@ proptest! {
                 projector = serde_json::from_str(&serde_json::to_string(&projector).unwrap()).unwrap();
             }
             let mut changes = Vec::new();
-            if let Parsed::Line(line) = parse(read::content(line)) {
-                projector.feed(&line, number as i64, &mut changes);
+            if let Parsed::Line(mut line) = parse(read::content(line)) {
+                projector.feed(&mut line, number as i64, &mut changes);
             }
             changes.into_iter().for_each(|change| stored.apply(change));
         }

@@ -46,11 +46,11 @@ pub(super) fn of_head(file: &Found, around: &Around) -> io::Result<Option<FileIm
     let (mut bytes, mut number) = (0, 0);
     while bytes < HEAD_BYTES && projector.facts().preview.is_empty() {
         line.clear();
-        if source.next_line(&mut line)?.is_none() {
+        if source.next_line(&mut line, &mut || {})?.is_none() {
             break;
         }
-        if let Parsed::Line(parsed) = parse(read::content(&line)) {
-            projector.feed(&parsed, number, &mut changes);
+        if let Parsed::Line(mut parsed) = parse(read::content(&line)) {
+            projector.feed(&mut parsed, number, &mut changes);
         }
         changes.clear();
         bytes += line.len();

@@ -186,6 +186,7 @@ pub async fn run(
         cancel: cancel.clone(),
         progress: Box::new(progress),
         reports: Mutex::new(unchanged.into_iter().map(unchanged_report).collect()),
+        large: Mutex::default(),
     };
     let work =
         Work { urgency: Urgency::Behind, dry_run: options.dry_run, ..Work::new(store.clone(), around) };
@@ -274,13 +275,15 @@ pub(super) struct Run {
     pub(super) cancel: CancellationToken,
     pub(super) progress: Box<dyn Fn(Progress) + Send + Sync>,
     pub(super) reports: Mutex<Vec<FileReport>>,
+    /// Held by the one who has a large line in memory.
+    pub(super) large: Mutex<()>,
 }
 
 impl Run {
     /// A job that tells nobody.
     pub(super) fn quiet(files: Vec<Found>, cancel: CancellationToken) -> Run {
         let queue = Mutex::new(grouped(files));
-        Run { queue, cancel, progress: Box::new(|_| {}), reports: Mutex::default() }
+        Run { queue, cancel, progress: Box::new(|_| {}), reports: Mutex::default(), large: Mutex::default() }
     }
 
     pub(super) fn into_reports(self) -> Vec<FileReport> {
@@ -298,6 +301,10 @@ impl Listener for Run {
             (self.progress)(Progress::File(report.clone()));
         }
         lock(&self.reports).push(report);
+    }
+
+    fn large(&self) -> MutexGuard<'_, ()> {
+        lock(&self.large)
     }
 
     fn is_cancelled(&self) -> bool {

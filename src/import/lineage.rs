@@ -12,7 +12,10 @@ use super::discover::{self, Found};
 use crate::rollout::line::{Parsed, Record, SessionMeta, parse};
 use crate::rollout::{name, read};
 
-const BUFFER_BYTES: usize = 256 << 10;
+const BUFFER_BYTES: usize = 128 << 10;
+
+/// Lines of more bytes than this are held in memory one at a time.
+pub(super) const LARGE_BYTES: usize = 4 << 20;
 
 /// Lines at the beginning of a file among which its metadata is looked for.
 const HEAD_LINES: usize = 16;
@@ -168,8 +171,13 @@ impl Source {
         Source { waiting, current: None }
     }
 
-    /// Append the next line. `None` at the end, else whether it is of the last file.
-    pub(super) fn next_line(&mut self, into: &mut Vec<u8>) -> io::Result<Option<bool>> {
+    /// Append the next line. `None` at the end, else whether it is of the last file. `large` is called before the rest
+    /// of a line of more than [`LARGE_BYTES`] is read.
+    pub(super) fn next_line(
+        &mut self,
+        into: &mut Vec<u8>,
+        large: &mut dyn FnMut(),
+    ) -> io::Result<Option<bool>> {
         loop {
             if self.current.is_none() {
                 let Some(segment) = self.waiting.pop_front() else { return Ok(None) };
@@ -179,7 +187,8 @@ impl Source {
             let is_own = self.waiting.is_empty();
             if let Some((segment, reader)) = &mut self.current {
                 let is_before_end = segment.end_byte.is_none_or(|end| segment.start < end);
-                let size = if is_before_end { reader.next_line(into)? } else { 0 };
+                let size =
+                    if is_before_end { reader.next_line_telling(into, LARGE_BYTES, large)? } else { 0 };
                 if size > 0 {
                     segment.start += size as u64;
                     // Another file follows: a last line that was cut must not run into it.

@@ -20,7 +20,7 @@ use super::rows::{fill, thread_row};
 use crate::history::{Change, Projector};
 use crate::rollout::line::{Parsed, Record, parse};
 use crate::rollout::{name, read};
-use crate::store::rollout_files::{FileImport, ImportProblem, RolloutFileRow};
+use crate::store::rollout_files::{FileImport, ImportProblem, Packer, RolloutFileRow};
 use crate::store::rows::{Append, Lines, ThreadRow};
 
 /// Bytes of a part: large enough to pack well and to make few statements, small enough to keep the writer free for
@@ -171,11 +171,16 @@ impl<'a> Reading<'a> {
         self.counts
     }
 
-    /// Read the next lines and make what is to be stored of them; `None` after the last part.
+    /// Read the next lines and make what is to be stored of them; `None` after the last part. `large` is called before
+    /// a large line is read to its end.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub(super) fn next_part(&mut self) -> io::Result<Option<FileImport>> {
+    pub(super) fn next_part(
+        &mut self,
+        packer: &mut Packer,
+        large: &mut dyn FnMut(),
+    ) -> anyhow::Result<Option<FileImport>> {
         if self.done {
             return Ok(None);
         }
@@ -186,20 +191,20 @@ impl<'a> Reading<'a> {
         while part.bytes.len() < PART_BYTES
             || (!self.progress.projector.has_meta() && part.bytes.len() < HEADLESS_BYTES_MAX)
         {
-            if !self.next_line(&mut part)? {
+            if !self.next_line(&mut part, large)? {
                 self.done = true;
                 self.progress.projector.finish(&mut part.changes);
                 break;
             }
         }
-        Ok(Some(self.stored_form(part)))
+        Ok(Some(self.stored_form(part, packer)?))
     }
 
     /// Read a line and reduce it. A line that the journal has already only moves the reducer.
-    fn next_line(&mut self, part: &mut Part) -> io::Result<bool> {
+    fn next_line(&mut self, part: &mut Part, large: &mut dyn FnMut()) -> io::Result<bool> {
         loop {
             let start = part.bytes.len();
-            let Some(is_own) = self.source.next_line(&mut part.bytes)? else { return Ok(false) };
+            let Some(is_own) = self.source.next_line(&mut part.bytes, large)? else { return Ok(false) };
             let size = (part.bytes.len() - start) as i64;
             let ended = part.bytes.last() == Some(&b'\n');
             let is_replayed =
@@ -226,11 +231,11 @@ impl<'a> Reading<'a> {
             let file_line = self.progress.lines - self.progress.base_lines + 1;
             match parsed {
                 Parsed::Blank => {}
-                Parsed::Line(line) => {
+                Parsed::Line(mut line) => {
                     self.counts.unknown_lines +=
                         u64::from(!is_replayed && matches!(line.record, Record::Unknown));
                     let changes_before = part.changes.len();
-                    self.progress.projector.feed(&line, number, &mut part.changes);
+                    self.progress.projector.feed(&mut line, number, &mut part.changes);
                     if is_replayed {
                         part.changes.truncate(changes_before);
                     }
@@ -268,7 +273,7 @@ impl<'a> Reading<'a> {
         self.tail.extend_from_slice(last);
     }
 
-    fn stored_form(&mut self, mut part: Part) -> FileImport {
+    fn stored_form(&mut self, mut part: Part, packer: &mut Packer) -> anyhow::Result<FileImport> {
         let first_line = self.taken.lines;
         let expected_lines = self.expected_lines;
         self.taken.lines += part.count;
@@ -298,7 +303,7 @@ impl<'a> Reading<'a> {
             file.reason = Some("no session metadata".to_owned());
             let problems = part.problems;
             let start_anew = std::mem::take(&mut self.start_anew);
-            return FileImport { file, problems, start_anew, ..FileImport::default() };
+            return Ok(FileImport { file, problems, start_anew, ..FileImport::default() });
         };
         file.thread_id = Some(thread_id.clone());
         let mut thread = ThreadRow {
@@ -306,11 +311,13 @@ impl<'a> Reading<'a> {
             ..thread_row(projector.facts(), &thread_id, self.file, self.names.get(&thread_id))
         };
         self.only_changed_git(&mut thread);
-        let lines = Lines { bytes: part.bytes, count: part.count };
-        let mut append = Append { thread_id, lines, ..Append::default() };
+        // Packed, and gone, before items are made of it: a line may be large.
+        let lines = packer.lines(Lines { bytes: part.bytes, count: part.count })?;
+        let mut append = Append { thread_id, ..Append::default() };
         let dropped_turns = fill(&mut append, part.changes, first_line);
-        FileImport {
+        Ok(FileImport {
             thread: Some(Box::new(thread)),
+            lines,
             expected_lines: Some(expected_lines),
             start_anew: std::mem::take(&mut self.start_anew),
             cut_off_line: part.cut_off_line,
@@ -319,7 +326,7 @@ impl<'a> Reading<'a> {
             file,
             problems: part.problems,
             forget_problems_from: part.forget_problems_from,
-        }
+        })
     }
 
     fn count(&mut self, part: &Part) {

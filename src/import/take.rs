@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -51,6 +51,8 @@ pub(super) trait Listener: Send + Sync {
     fn file(&self, report: FileReport);
     /// Whether to stop.
     fn is_cancelled(&self) -> bool;
+    /// Wait until nobody else has a large line in memory.
+    fn large(&self) -> MutexGuard<'_, ()>;
 }
 
 /// Takes files in, one after another, on a thread of its own: it blocks.
@@ -62,6 +64,8 @@ pub(super) struct Taker<'a> {
     urgency: Urgency,
     dry_run: bool,
     packer: Packer,
+    /// Held while a large line is in memory.
+    large: Option<MutexGuard<'a, ()>>,
     batch: Batch,
     in_flight: Option<InFlight>,
     /// Files of which a part could not be stored, since.
@@ -116,6 +120,7 @@ impl<'a> Taker<'a> {
             urgency: work.urgency,
             dry_run: work.dry_run,
             packer: Packer::kept(),
+            large: None,
             batch: Batch::default(),
             in_flight: None,
             broken: Vec::new(),
@@ -172,7 +177,12 @@ impl<'a> Taker<'a> {
                 let mut told = 0;
                 while !self.listener.is_cancelled()
                     && !self.is_broken(&file.path)
-                    && let Some(part) = reading.next_part()?
+                    && let Some(part) = {
+                        let (listener, large) = (self.listener, &mut self.large);
+                        reading.next_part(&mut self.packer, &mut || {
+                            large.get_or_insert_with(|| listener.large());
+                        })?
+                    }
                 {
                     let counts = reading.counts();
                     self.listener.bytes(counts.bytes - told);
@@ -322,13 +332,19 @@ impl<'a> Taker<'a> {
 
     fn add(&mut self, import: FileImport, owner: &Arc<std::path::PathBuf>) -> anyhow::Result<()> {
         if self.dry_run {
+            self.large = None;
             return Ok(());
         }
-        self.batch.bytes += import.append.as_ref().map_or(0, |append| append.lines.bytes.len());
-        self.batch.imports.add(import, &mut self.packer)?;
+        self.batch.bytes += import.lines.byte_count();
+        self.batch.imports.add(import, &mut self.packer);
         self.batch.owners.push(owner.clone());
         if BATCH_BYTES <= self.batch.bytes || BATCH_IMPORTS <= self.batch.imports.len() {
             self.send();
+        }
+        if self.large.is_some() {
+            // Nothing else until it is stored and gone.
+            self.finish();
+            self.large = None;
         }
         Ok(())
     }

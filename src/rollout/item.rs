@@ -5,33 +5,31 @@
 use serde_json::{Map, Value, json};
 
 /// An item as a line has it → as the wire has it, with its times. `None` when it has no type or id.
-pub fn to_wire(item: &Value, started_at_ms: Option<i64>, completed_at_ms: Option<i64>) -> Option<Value> {
-    let source = item.as_object()?;
-    let kind = source.get("type")?.as_str()?;
+pub fn to_wire(item: Value, started_at_ms: Option<i64>, completed_at_ms: Option<i64>) -> Option<Value> {
+    let Value::Object(source) = item else { return None };
+    let kind = source.get("type")?.as_str()?.to_owned();
     source.get("id")?.as_str()?;
     let mut out = Map::new();
-    out.insert("type".to_owned(), Value::from(wire_kind(kind)));
-    for (key, value) in source.iter().filter(|(key, _)| *key != "type") {
-        match (kind, key.as_str()) {
-            ("UserMessage", "content") => insert(&mut out, "content", user_content_to_wire(value)),
-            ("AgentMessage", "content") => insert(&mut out, "text", Value::from(text_of(value))),
-            ("Reasoning", "summary_text") => insert(&mut out, "summary", value.clone()),
-            ("Reasoning", "raw_content") => insert(&mut out, "content", value.clone()),
-            ("CommandExecution", "command") => insert(&mut out, "command", Value::from(shell_joined(value))),
-            ("CommandExecution", "cwd") => insert(&mut out, "cwd", Value::from(path_of(value))),
-            ("CommandExecution", "parsed_cmd") => insert(&mut out, "commandActions", actions_to_wire(value)),
-            (_, "duration") => insert(&mut out, "durationMs", duration_to_ms(value)),
-            ("FileChange", "changes") => insert(&mut out, "changes", changes_to_wire(value)),
+    out.insert("type".to_owned(), Value::from(wire_kind(&kind)));
+    for (key, value) in source.into_iter().filter(|(key, _)| key != "type") {
+        match (kind.as_str(), key.as_str()) {
+            ("UserMessage", "content") => insert(&mut out, "content", user_content_to_wire(&value)),
+            ("AgentMessage", "content") => insert(&mut out, "text", Value::from(text_of(&value))),
+            ("Reasoning", "summary_text") => insert(&mut out, "summary", value),
+            ("Reasoning", "raw_content") => insert(&mut out, "content", value),
+            ("CommandExecution", "command") => insert(&mut out, "command", Value::from(shell_joined(&value))),
+            ("CommandExecution", "cwd") => insert(&mut out, "cwd", Value::from(path_of(&value))),
+            ("CommandExecution", "parsed_cmd") => insert(&mut out, "commandActions", actions_to_wire(&value)),
+            (_, "duration") => insert(&mut out, "durationMs", duration_to_ms(&value)),
+            ("FileChange", "changes") => insert(&mut out, "changes", changes_to_wire(&value)),
             (_, "source" | "status") | ("CollabAgentToolCall", "tool") => {
-                insert(&mut out, key, camel_word(value))
+                insert(&mut out, &key, camel_word(&value))
             }
-            ("McpToolCall" | "DynamicToolCall", "arguments" | "result") => {
-                insert(&mut out, key, value.clone())
-            }
-            _ => insert(&mut out, &camel(key), value.clone()),
+            ("McpToolCall" | "DynamicToolCall", "arguments" | "result") => insert(&mut out, &key, value),
+            _ => insert(&mut out, &camel(&key), value),
         }
     }
-    complete(kind, &mut out);
+    complete(&kind, &mut out);
     insert(&mut out, "startedAtMs", json!(started_at_ms));
     insert(&mut out, "completedAtMs", json!(completed_at_ms));
     Some(Value::Object(out))
@@ -352,7 +350,7 @@ mod tests {
             "command": ["/bin/bash", "-lc", "echo hi"], "cwd": "file:///home/u/proj",
             "parsed_cmd": [{"type": "unknown", "cmd": "echo hi"}], "source": "unified_exec_startup",
             "status": "completed", "aggregated_output": "hi\n", "exit_code": 0, "duration": {"secs": 2, "nanos": 570_282_251}});
-        let wire = to_wire(&line, Some(1), Some(2)).unwrap();
+        let wire = to_wire(line, Some(1), Some(2)).unwrap();
         assert_eq!(
             wire,
             json!({"type": "commandExecution", "id": "call-1", "processId": "83266",
@@ -361,7 +359,7 @@ mod tests {
                 "status": "completed", "aggregatedOutput": "hi\n", "exitCode": 0, "durationMs": 2570,
                 "pluginId": null, "scriptPath": null, "startedAtMs": 1, "completedAtMs": 2})
         );
-        assert_eq!(to_wire(&from_wire(&wire), Some(1), Some(2)), Some(wire));
+        assert_eq!(to_wire(from_wire(&wire), Some(1), Some(2)), Some(wire));
     }
 
     #[test]
@@ -377,7 +375,7 @@ mod tests {
             json!({"type": "contextCompaction", "id": "x", "startedAtMs": null, "completedAtMs": 2}),
         ] {
             let times = |key: &str| wire[key].as_i64();
-            let back = to_wire(&from_wire(&wire), times("startedAtMs"), times("completedAtMs"));
+            let back = to_wire(from_wire(&wire), times("startedAtMs"), times("completedAtMs"));
             assert_eq!(back, Some(wire));
         }
     }

@@ -1,6 +1,6 @@
 //! Cutting the bytes of a rollout file into lines.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read};
 
 /// Reads lines of any length from a file, keeping the exact bytes.
 #[derive(Debug)]
@@ -21,6 +21,24 @@ impl<R: BufRead> Reader<R> {
     /// The source's own.
     pub fn next_line(&mut self, into: &mut Vec<u8>) -> io::Result<usize> {
         self.source.read_until(b'\n', into)
+    }
+
+    /// The same for a caller who wants to know of a line that is longer than this before all of it is read.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn next_line_telling(
+        &mut self,
+        into: &mut Vec<u8>,
+        longer_than: usize,
+        tell: &mut dyn FnMut(),
+    ) -> io::Result<usize> {
+        let read = self.source.by_ref().take(longer_than as u64).read_until(b'\n', into)?;
+        if read < longer_than || into.last() == Some(&b'\n') {
+            return Ok(read);
+        }
+        tell();
+        Ok(read + self.source.read_until(b'\n', into)?)
     }
 }
 

@@ -9,7 +9,7 @@ use sqlx::{QueryBuilder, Sqlite, SqliteConnection};
 
 use super::append::Counters;
 use super::error::{Result, StoreError};
-use super::journal::{PackedRun, Packer};
+use super::journal::{PackedLines, PackedRun, Packer};
 use super::rows::{Append, ItemRow, TurnRow, UsageRow};
 use super::{PLACE_MASK, items, key_range, threads};
 
@@ -25,24 +25,19 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Pack an append; only its lines, turns, items, usage and context are looked at.
-    ///
-    /// # Errors
-    /// [`StoreError::Database`] when the lines are not as many as announced.
-    pub(super) fn new(append: Append, packer: &mut Packer) -> Result<Prepared> {
-        let runs = packer.runs(&append.lines.bytes, append.lines.count)?;
-        drop(append.lines);
+    /// Pack an append; only its turns, items, usage and context are looked at.
+    pub(super) fn new(lines: PackedLines, append: Append, packer: &mut Packer) -> Prepared {
         let items = append.items.into_iter().map(|mut item| {
             let (encoding, payload) = packer.pack(std::mem::take(&mut item.json).into_bytes());
             (item, encoding, payload)
         });
-        Ok(Prepared {
-            runs,
+        Prepared {
+            runs: lines.runs,
             items: items.collect(),
             turns: append.turns,
             usage: append.usage,
             context_restart: append.context_restart,
-        })
+        }
     }
 }
 

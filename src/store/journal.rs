@@ -36,7 +36,7 @@ pub struct Run {
 }
 
 /// A run of lines as it will be stored.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct PackedRun {
     pub(super) line_count: i64,
     pub(super) byte_count: i64,
@@ -164,6 +164,19 @@ pub(super) fn cut_into_runs(lines: &Lines) -> Result<Vec<PackedRun>> {
     Packer::once().runs(&lines.bytes, lines.count)
 }
 
+/// Lines cut into runs and packed.
+#[derive(Clone, Debug, Default)]
+pub struct PackedLines {
+    pub(super) runs: Vec<PackedRun>,
+}
+
+impl PackedLines {
+    /// How many bytes the lines were.
+    pub fn byte_count(&self) -> usize {
+        self.runs.iter().map(|run| run.byte_count as usize).sum()
+    }
+}
+
 /// Packs texts and lines; kept by those who pack a lot, since making a compressor takes longer than using it.
 #[derive(Default)]
 pub struct Packer {
@@ -181,6 +194,14 @@ impl Packer {
     /// For many texts.
     pub fn kept() -> Packer {
         Packer { compressor: zstd::bulk::Compressor::new(ZSTD_LEVEL_BULK).ok() }
+    }
+
+    /// Pack lines.
+    ///
+    /// # Errors
+    /// [`StoreError::Database`] when they are not as many as announced.
+    pub fn lines(&mut self, lines: Lines) -> Result<PackedLines> {
+        Ok(PackedLines { runs: self.runs(&lines.bytes, lines.count)? })
     }
 
     /// For a few.

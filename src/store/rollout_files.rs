@@ -10,7 +10,7 @@ use super::append::Counters;
 use super::bulk::{self, Prepared};
 use super::error::{Result, StoreError};
 use super::journal;
-pub use super::journal::Packer;
+pub use super::journal::{PackedLines, Packer};
 use super::rows::{Append, ThreadRow};
 use super::{Store, threads};
 
@@ -62,7 +62,9 @@ pub struct FileImport {
     pub start_anew: bool,
     /// Take off the journal from this line on first: it had not ended when it was taken.
     pub cut_off_line: Option<i64>,
-    /// Lines and what is derived from them.
+    /// The lines.
+    pub lines: PackedLines,
+    /// What is derived from them; its own lines are not looked at.
     pub append: Option<Append>,
     /// Turns to drop, by their ids: the file rolled them back.
     pub dropped_turns: Vec<String>,
@@ -103,13 +105,10 @@ pub struct PreparedImports {
 
 impl PreparedImports {
     /// Add an import.
-    ///
-    /// # Errors
-    /// Its lines are not as many as announced.
-    pub fn add(&mut self, mut import: FileImport, packer: &mut Packer) -> Result<()> {
-        let prepared = import.append.take().map(|append| Prepared::new(append, packer)).transpose()?;
+    pub fn add(&mut self, mut import: FileImport, packer: &mut Packer) {
+        let lines = std::mem::take(&mut import.lines);
+        let prepared = import.append.take().map(|append| Prepared::new(lines, append, packer));
         self.imports.push((import, prepared));
-        Ok(())
     }
 
     /// How many imports these are.

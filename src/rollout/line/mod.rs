@@ -99,9 +99,6 @@ pub struct SessionMeta {
     pub git: Option<Git>,
     #[serde(deserialize_with = "lenient")]
     pub memory_mode: Option<String>,
-    pub base_instructions: Option<Value>,
-    #[serde(deserialize_with = "lenient")]
-    pub instructions: Option<String>,
     #[serde(deserialize_with = "lenient")]
     pub subagent_history_start_ordinal: Option<u64>,
 }
