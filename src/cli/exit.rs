@@ -11,6 +11,8 @@ pub enum Exit {
     Failed,
     /// The command line cannot be understood.
     Usage,
+    /// It went on, and some of it was skipped or differs; the output says what.
+    Partial,
     /// What was asked for is not there.
     NotFound,
     /// The turn failed or was interrupted.
@@ -22,7 +24,7 @@ impl From<Exit> for ExitCode {
         ExitCode::from(match exit {
             Exit::Good => 0,
             Exit::Failed => 1,
-            Exit::Usage => 2,
+            Exit::Usage | Exit::Partial => 2,
             Exit::NotFound => 3,
             Exit::TurnFailed => 4,
         })

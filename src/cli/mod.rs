@@ -4,10 +4,13 @@ pub mod exit;
 
 mod app_server;
 mod exec;
+mod export;
+mod import;
 mod schema;
 mod show;
 mod threads;
 mod usage;
+mod verify;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -70,6 +73,12 @@ enum Command {
     Show(With<show::Show>),
     /// Print what was used, by day, thread, project, model, provider or goal
     Usage(With<usage::Usage>),
+    /// Take rollout files into the database
+    Import(With<import::Import>),
+    /// Write threads out as rollout files
+    Export(With<export::Export>),
+    /// Compare the database with the rollout files
+    Verify(With<verify::Verify>),
     /// Write the JSON Schema of what the server offers
     Schema(With<schema::Schema>),
 }
@@ -98,6 +107,9 @@ pub fn run() -> ExitCode {
             Command::Threads(with) => threads::run(&common.and(with.common), with.command).await,
             Command::Show(with) => show::run(&common.and(with.common), with.command).await,
             Command::Usage(with) => usage::run(&common.and(with.common), with.command).await,
+            Command::Import(with) => import::run(&common.and(with.common), with.command).await,
+            Command::Export(with) => export::run(&common.and(with.common), with.command).await,
+            Command::Verify(with) => verify::run(&common.and(with.common), with.command).await,
             Command::Schema(with) => schema::run(with.command).await,
         }
     });

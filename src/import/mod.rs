@@ -5,15 +5,18 @@
 //! [`Importer`].
 
 pub mod discover;
+pub mod export;
 mod index;
 pub mod job;
 mod lineage;
 mod load;
 pub mod mirror;
+pub mod peer;
 mod rows;
 mod take;
 #[cfg(test)]
 mod tests;
+pub mod verify;
 mod watch;
 
 use std::path::{Path, PathBuf};
@@ -220,6 +223,9 @@ impl Importer {
         self.inner.changes.lock().await.looked_at = Some(Instant::now());
         if let Err(error) = self.try_look().await {
             tracing::error!(%error, "the rollout files could not be looked through");
+        }
+        if let Err(error) = peer::take_over(&self.inner.store, &self.inner.home).await {
+            tracing::error!(%error, "what other databases of the home know could not be taken over");
         }
         self.inner.indexed.send_replace(true);
     }

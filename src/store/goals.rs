@@ -210,6 +210,17 @@ async fn log(
     Ok(())
 }
 
+/// Note that a goal came from another program's database.
+pub(super) async fn log_imported(
+    db: &mut SqliteConnection,
+    thread_key: i64,
+    goal: &GoalRow,
+    now_ms: i64,
+) -> Result<()> {
+    let event = GoalEvent { kind: "imported".to_owned(), ..GoalEvent::default() };
+    log(db, thread_key, goal, &event, now_ms).await
+}
+
 /// Charge the goal for the ledger's rows that were added just now; the goal afterwards, unless it is another.
 pub(super) async fn charge(
     db: &mut SqliteConnection,

@@ -74,6 +74,15 @@ impl Store {
             .await?)
     }
 
+    /// All threads, in the order in which they came.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn all_threads(&self) -> Result<Vec<ThreadRow>> {
+        let mut reader = self.reader().await?;
+        Ok(sqlx::query_as("select * from threads order by thread_key").fetch_all(&mut *reader).await?)
+    }
+
     /// The thread whose rollout file this is; the newest should there be several.
     ///
     /// # Errors
