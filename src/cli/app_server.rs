@@ -13,6 +13,7 @@ use crate::protocol::approval::AskForApproval;
 use crate::runtime::Runtime;
 use crate::server::auth::{Auth, AuthFlags};
 use crate::server::{Server, http, stdio, unix, websocket};
+use crate::tools::exec::left;
 
 #[derive(Debug, Args)]
 #[command(
@@ -101,6 +102,8 @@ pub(super) async fn run(common: &Common, command: AppServer) -> anyhow::Result<E
     let clock = Clock::system();
     let store = Common::store(&config, &clock).await?;
     let home = config.home().path().to_owned();
+    // Beside the start, which must not wait for it; nobody waits for the outcome.
+    tokio::task::spawn_blocking(left::kill_orphans);
     let runtime = Runtime::start(clock, store, config);
     runtime.account.set_transport(listen.name());
     let server = Server::new(runtime)?;

@@ -409,6 +409,18 @@ fn granted_permissions_widen_the_sandbox() {
     }
 }
 
+#[test]
+fn permissions_are_not_asked_for_where_nothing_is_asked() {
+    let home = Home::new();
+    home.configure("[features]\nrequest_permissions_tool = true\n");
+    let mut work = Work::in_home(home, "never", json!({"sandbox": "read-only"}));
+    let wanted = json!({"permissions": {"file_system": {"write": ["."]}}});
+    assert_eq!(work.run([call("request_permissions", "c1", &wanted)])["status"], "completed");
+    assert!(work.questions().is_empty());
+    let told: Value = serde_json::from_str(&work.home.model.told("c1")).unwrap();
+    assert_eq!(told, json!({"permissions": {"fileSystem": null, "network": null}, "scope": "turn"}));
+}
+
 // Connections and turns that go away ----------------------------------------------------------------------------------
 
 fn on_thread(client: &mut Client, thread: &str) -> Value {

@@ -1,5 +1,7 @@
 //! What is left of the model's commands: nothing, after an interrupt, an end of the thread or of the server.
 
+use std::process::{Command, Stdio};
+
 use serde_json::json;
 
 use crate::support::home::Home;
@@ -148,7 +150,7 @@ fn a_killed_server_leaves_an_interrupted_turn() {
     let pid = work.line_of("leader");
     let server = work.home.server();
     std::mem::replace(&mut work.server, server).kill();
-    assert!(!runs(&pid) || gone_soon(&pid), "a command dies with its server");
+    assert!(is_gone_soon(&pid), "a command dies with its server");
     let thread = work.thread.clone();
     let read = work.read(&thread)["turns"][0].clone();
     assert_eq!((&read["id"], &read["status"]), (&json!(turn), &json!("interrupted")));
@@ -163,10 +165,36 @@ fn a_killed_server_leaves_an_interrupted_turn() {
 }
 
 /// The kernel sends the signal at the moment of the server's end; it is carried out a little later.
-fn gone_soon(pid: &str) -> bool {
+fn is_gone_soon(pid: &str) -> bool {
     let wait = format!("while kill -0 {pid} && ! grep -q ') Z' /proc/{pid}/stat; do sleep 0.02; done");
-    let mut waiting = std::process::Command::new("timeout");
-    waiting.args(["20", "sh", "-c", &wait]).stderr(std::process::Stdio::null()).status().unwrap().success()
+    let mut waiting = Command::new("timeout");
+    waiting.args(["20", "sh", "-c", &wait]).stderr(Stdio::null()).status().unwrap().success()
+}
+
+#[test]
+fn the_next_server_ends_what_a_killed_one_left() {
+    let mut work = Work::free();
+    work.begin([command("c1", FAMILY)]);
+    let pids = family(&work);
+    let mut bystander = Command::new("sleep").arg("1000").env("THREADKEEP_COMMAND", "x").spawn().unwrap();
+    let Work { server, home, .. } = work;
+    server.kill();
+    let _next = home.server();
+    assert!(pids.iter().all(|pid| is_gone_soon(pid)));
+    assert!(bystander.try_wait().unwrap().is_none());
+    bystander.kill().unwrap();
+    bystander.wait().unwrap();
+}
+
+#[test]
+fn a_server_leaves_the_commands_of_another() {
+    let mut work = Work::free();
+    work.begin([command("c1", "echo $$ > leader; sleep 1000")]);
+    let pid = work.line_of("leader");
+    let mut other = work.home.server();
+    other.used_thread("hello");
+    assert!(other.close().success());
+    assert!(runs(&pid));
 }
 
 #[test]

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::asking::Waiting;
 use super::super::turn::TurnContext;
 use super::{Call, Output, Stop};
 use crate::protocol::approval::{
-    AdditionalFileSystemPermissions, AdditionalNetworkPermissions, GrantedPermissionProfile,
+    AdditionalFileSystemPermissions, AdditionalNetworkPermissions, AskForApproval, GrantedPermissionProfile,
     PermissionGrantScope, PermissionsRequestApprovalParams, PermissionsRequestApprovalResponse,
     RequestPermissionProfile,
 };
@@ -106,6 +106,10 @@ pub(super) async fn request_permissions(turn: &Arc<TurnContext>, call: &Call<'_>
         Ok(arguments) => arguments,
         Err(text) => return Ok(json!(text)),
     };
+    let nothing = GrantedPermissionProfile { file_system: None, network: None };
+    if !may_ask(&turn.settings.approval_policy) {
+        return Ok(granted(&nothing, PermissionGrantScope::Turn));
+    }
     let cwd = Path::new(&turn.settings.cwd);
     let absolute = |paths: Option<Vec<String>>| {
         paths.map(|paths| paths.iter().map(|path| super::path_in(cwd, path).display().to_string()).collect())
@@ -133,14 +137,27 @@ pub(super) async fn request_permissions(turn: &Arc<TurnContext>, call: &Call<'_>
     let Some(answer) = turn.asking.ask(method, Waiting::Approval, &params).await else {
         return Err(Stop::Interrupted);
     };
-    let nothing = GrantedPermissionProfile { file_system: None, network: None };
     let response = answer
         .ok()
         .and_then(|answer| serde_json::from_value::<PermissionsRequestApprovalResponse>(answer).ok());
-    let (granted, scope) = response
+    let (permissions, scope) = response
         .map_or((nothing, PermissionGrantScope::Turn), |response| (response.permissions, response.scope));
-    turn.tools.allowed().grants.add(&turn.turn.id, scope, Grant::of(&granted));
-    Ok(json!(json!({"permissions": granted, "scope": scope}).to_string()))
+    turn.tools.allowed().grants.add(&turn.turn.id, scope, Grant::of(&permissions));
+    Ok(granted(&permissions, scope))
+}
+
+/// Whether the policy lets the clients be asked.
+fn may_ask(policy: &AskForApproval) -> bool {
+    match policy {
+        AskForApproval::Untrusted | AskForApproval::OnRequest => true,
+        AskForApproval::Never => false,
+        AskForApproval::Granular(granular) => granular.request_permissions,
+    }
+}
+
+/// What the model is told.
+fn granted(permissions: &GrantedPermissionProfile, scope: PermissionGrantScope) -> Value {
+    json!(json!({"permissions": permissions, "scope": scope}).to_string())
 }
 
 #[cfg(test)]

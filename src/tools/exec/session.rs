@@ -222,7 +222,7 @@ impl Sessions {
             let program = if spec.cwd.is_dir() { program } else { format!("folder {}", spec.cwd.display()) };
             SessionError::Start { program, source }
         };
-        let all = self.mark.get_or_init(|| self.clock.new_id().to_string());
+        let all = self.mark.get_or_init(|| format!("{}/{}", left::server(), self.clock.new_id()));
         let mark = format!("{all}/{}/{}", spec.owner, self.clock.new_id());
         spec.environment.insert(left::VARIABLE.to_owned(), mark);
         let Started { child, stream } = spawn::spawn(&spec).await.map_err(failed)?;
