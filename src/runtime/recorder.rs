@@ -373,7 +373,8 @@ impl Recorder {
         .map(drop)
     }
 
-    /// Record the outputs of a response's calls and its tokens, and with it, if it was the last, the end of the turn.
+    /// Record what is left of a response: a message that came with its end (as the model has it and as clients see it),
+    /// the outputs of its calls, its tokens, and with it, if it was the last, the end of the turn.
     /// Returns the new totals.
     ///
     /// # Errors
@@ -381,6 +382,7 @@ impl Recorder {
     pub async fn response_done(
         &mut self,
         turn_id: &str,
+        last_item: Option<(&Value, &Value)>,
         outputs: &[Value],
         usage: Option<&ResponseUsage>,
         end: Option<&TurnEnd>,
@@ -390,6 +392,10 @@ impl Recorder {
         let appended = self
             .record(|draft, this| {
                 draft.append.goal.clone_from(&charge);
+                if let Some((model_item, wire)) = last_item {
+                    this.push_wire_item(draft, turn_id, wire);
+                    this.push_item(draft, model_item);
+                }
                 for output in outputs {
                     this.push_item(draft, output);
                 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use serde_json::{Value, json};
 
 use super::recorder::raw;
@@ -35,6 +36,18 @@ pub(super) struct Whole {
     pub(super) end_turn: Option<bool>,
     /// What the model calls.
     pub(super) calls: Vec<Value>,
+    /// The message that it ends with, when the two came together: not recorded yet, so that they share a commit.
+    pub(super) last_item: Option<DoneItem>,
+}
+
+/// An item that is whole, before it is recorded and told.
+pub(super) struct DoneItem {
+    /// As the model has it.
+    pub(super) model_item: Value,
+    /// As clients see it.
+    pub(super) wire: Value,
+    /// When.
+    pub(super) at_ms: i64,
 }
 
 /// An item that has begun.
@@ -51,27 +64,35 @@ pub(super) struct Response<'a> {
     stream: ResponseStream,
     open: Vec<Open>,
     calls: Vec<Value>,
+    /// The next event, when it was there together with the last one.
+    next: Option<Option<Result<ModelEvent, ModelError>>>,
+    /// See [`Whole::last_item`]; the end of the response is the next event then.
+    last_item: Option<DoneItem>,
 }
 
 impl<'a> Response<'a> {
     pub(super) fn new(turn: &'a mut RunningTurn, stream: ResponseStream) -> Response<'a> {
-        Response { turn, stream, open: Vec::new(), calls: Vec::new() }
+        Response { turn, stream, open: Vec::new(), calls: Vec::new(), next: None, last_item: None }
     }
 
     /// Read to the end.
     pub(super) async fn read(mut self) -> Result<Outcome, TurnError> {
         let (cancel, steering) = (self.turn.context.cancel.clone(), self.turn.context.steering.clone());
         loop {
-            let event = tokio::select! {
-                biased;
-                () = cancel.cancelled() => return Ok(Outcome::Interrupted),
-                event = self.stream.next() => event,
-                () = steering.wait() => return Ok(Outcome::Cut { calls: self.calls }),
+            let event = match self.next.take() {
+                Some(event) => event,
+                None => tokio::select! {
+                    biased;
+                    () = cancel.cancelled() => return Ok(Outcome::Interrupted),
+                    event = self.stream.next() => event,
+                    () = steering.wait() => return Ok(Outcome::Cut { calls: self.calls }),
+                },
             };
             let error = match event {
                 Some(Ok(ModelEvent::Completed { response_id, usage, end_turn })) => {
                     let usage = usage.map(counts);
-                    return Ok(Outcome::Whole(Whole { response_id, usage, end_turn, calls: self.calls }));
+                    let (calls, last_item) = (self.calls, self.last_item);
+                    return Ok(Outcome::Whole(Whole { response_id, usage, end_turn, calls, last_item }));
                 }
                 Some(Ok(ModelEvent::Failed { code, message })) => ModelError::failed(&code, &message),
                 Some(Ok(ModelEvent::Incomplete { reason })) => ModelError::incomplete(&reason),
@@ -188,14 +209,22 @@ impl<'a> Response<'a> {
         wire["id"] = json!(&*opened.id);
         wire["startedAtMs"] = json!(opened.started_at_ms);
         wire["completedAtMs"] = json!(now_ms);
-        self.turn.record_items(std::slice::from_ref(&item), Some(&wire)).await?;
-        let json = raw(&wire).map_err(internal)?;
-        let event = self.turn.context.notify.item_completed(&self.turn.context.turn.id, json, now_ms);
-        if wire["type"] == "agentMessage" {
-            self.turn.last_message = Some(wire);
+        let is_message = wire["type"] == "agentMessage";
+        if is_message {
+            self.turn.last_message = Some(wire.clone());
         }
-        self.turn.tell(event);
-        Ok(())
+        let done = DoneItem { model_item: item, wire, at_ms: now_ms };
+        if is_message && self.comes_with_the_end() {
+            self.last_item = Some(done);
+            return Ok(());
+        }
+        self.turn.record_done(&done).await
+    }
+
+    /// Whether the end of the response is there already, so that nobody has to wait for it.
+    fn comes_with_the_end(&mut self) -> bool {
+        self.next = self.stream.next().now_or_never();
+        matches!(self.next, Some(Some(Ok(ModelEvent::Completed { .. }))))
     }
 
     /// A model item as clients see it; `None` for one that is no item to them.

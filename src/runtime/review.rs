@@ -215,7 +215,7 @@ impl RunningTurn {
         let end = self.turn_end(TurnStatus::Completed, None);
         let charge = self.charge(None);
         let mut recorder = context.recorder.lock().await;
-        recorder.response_done(&context.turn.id, &[], usage, Some(&end), charge).await.map_err(internal)
+        recorder.response_done(&context.turn.id, None, &[], usage, Some(&end), charge).await.map_err(internal)
     }
 
     /// Record an item that is whole at once, with model items of the thread, and tell both its moments.

@@ -20,7 +20,7 @@ use super::input::UserMessage;
 use super::notify::Notify;
 use super::prompt;
 use super::recorder::{Recorder, ResponseUsage, TurnEnd};
-use super::response::{Outcome, Response};
+use super::response::{DoneItem, Outcome, Response};
 use super::review::{Review, Side};
 use super::settings::Settings;
 use super::steering::Steering;
@@ -384,11 +384,14 @@ impl RunningTurn {
 
     /// A response is whole: record its tokens, carry out its calls, or end the turn with it.
     async fn response_done(&mut self, response: super::response::Whole) -> Result<Asked, TurnError> {
-        let super::response::Whole { response_id, usage, end_turn, calls } = response;
+        let super::response::Whole { response_id, usage, end_turn, calls, last_item } = response;
         let tokens = usage.unwrap_or_default();
         let recorded = usage.map(|tokens| self.take_usage(response_id, tokens));
         let goes_on = !calls.is_empty() || end_turn == Some(false) || !self.context.steering.close_if_empty();
         if goes_on {
+            if let Some(item) = &last_item {
+                self.record_done(item).await?;
+            }
             self.calls_made += calls.len();
             let CarriedOut { outputs, stop } = calls::carry_out(&self.context, &calls).await;
             let before = self.context.goals.goal();
@@ -423,7 +426,13 @@ impl RunningTurn {
             total
         } else {
             let end = self.turn_end(TurnStatus::Completed, None);
-            let (total, goal) = self.record_response(&[], recorded.as_ref(), Some(&end)).await?;
+            let charge = self.charge(None);
+            let recorded =
+                self.record_charged(last_item.as_ref(), &[], recorded.as_ref(), Some(&end), charge);
+            let (total, goal) = recorded.await?;
+            if let Some(item) = &last_item {
+                self.tell_done(item)?;
+            }
             self.goal_event = self.goal_event_of(goal);
             total
         };
@@ -441,11 +450,12 @@ impl RunningTurn {
         end: Option<&TurnEnd>,
     ) -> Result<(TokenCounts, Option<GoalRow>), TurnError> {
         let charge = self.charge(None);
-        self.record_charged(outputs, usage, end, charge).await
+        self.record_charged(None, outputs, usage, end, charge).await
     }
 
     async fn record_charged(
         &self,
+        last_item: Option<&DoneItem>,
         outputs: &[Value],
         usage: Option<&ResponseUsage>,
         end: Option<&TurnEnd>,
@@ -454,7 +464,24 @@ impl RunningTurn {
         let context = &self.context;
         let outputs = context.of_thread(outputs).await;
         let mut recorder = context.recorder.lock().await;
-        recorder.response_done(&context.turn.id, outputs, usage, end, charge).await.map_err(internal)
+        let last_item = last_item.map(|item| (&item.model_item, &item.wire));
+        recorder
+            .response_done(&context.turn.id, last_item, outputs, usage, end, charge)
+            .await
+            .map_err(internal)
+    }
+
+    /// Record an item that is whole, then tell.
+    pub(super) async fn record_done(&self, item: &DoneItem) -> Result<(), TurnError> {
+        self.record_items(std::slice::from_ref(&item.model_item), Some(&item.wire)).await?;
+        self.tell_done(item)
+    }
+
+    /// Tell of an item that is recorded.
+    fn tell_done(&self, item: &DoneItem) -> Result<(), TurnError> {
+        let json = super::recorder::raw(&item.wire).map_err(internal)?;
+        self.tell(self.context.notify.item_completed(&self.context.turn.id, json, item.at_ms));
+        Ok(())
     }
 
     // The goal ----------------------------------------------------------------------------------------------------
@@ -654,7 +681,7 @@ impl RunningTurn {
             }
             let charge = self.charge(error.as_ref().map(|error| self.goal_stop(error)));
             let turn_end = self.turn_end(status, error.as_ref());
-            match self.record_charged(&[], None, Some(&turn_end), charge).await {
+            match self.record_charged(None, &[], None, Some(&turn_end), charge).await {
                 Ok((_, goal)) => self.goal_event = self.goal_event_of(goal),
                 Err(error) => {
                     tracing::error!(error = %error.message, "the end of a turn could not be recorded");
