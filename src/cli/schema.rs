@@ -47,7 +47,8 @@ use crate::protocol::item::{
 };
 use crate::protocol::mcp::{
     ListMcpServerStatusParams, ListMcpServerStatusResponse, McpResourceReadParams, McpResourceReadResponse,
-    McpServerStatusUpdatedNotification, McpServerToolCallParams, McpServerToolCallResponse,
+    McpServerReloadResponse, McpServerStatusUpdatedNotification, McpServerToolCallParams,
+    McpServerToolCallResponse,
 };
 use crate::protocol::method::is_experimental;
 use crate::protocol::misc::ContextCompactedNotification;
@@ -306,6 +307,7 @@ const METHODS: &[Method] = &[
     method::<GetAccountRateLimitsParams, GetAccountRateLimitsResponse>("account/rateLimits/read"),
     method::<GetAccountTokenUsageParams, GetAccountTokenUsageResponse>("account/usage/read"),
     method::<ConfigReadParams, ConfigReadResponse>("config/read"),
+    method_without_params::<McpServerReloadResponse>("config/mcpServer/reload"),
     method_without_params::<ConfigRequirementsReadResponse>("configRequirements/read"),
     method::<GetAccountParams, GetAccountResponse>("account/read"),
     // Beyond the protocol.

@@ -137,6 +137,11 @@ pub struct McpServerStatusUpdatedNotification {
     pub thread_id: Option<String>,
 }
 
+/// Result of `config/mcpServer/reload`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct McpServerReloadResponse {}
+
 /// A word of the wire: `McpServerStatusDetail` in the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum McpServerStatusDetail {

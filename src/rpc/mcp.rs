@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use super::error::RpcError;
 use crate::protocol::mcp::{
     ListMcpServerStatusParams, ListMcpServerStatusResponse, McpResourceReadParams, McpResourceReadResponse,
-    McpServerToolCallParams, McpServerToolCallResponse,
+    McpServerReloadResponse, McpServerToolCallParams, McpServerToolCallResponse,
 };
 use crate::runtime::Runtime;
 use crate::runtime::client::Request;
@@ -38,7 +36,7 @@ pub(super) async fn resource_read(
     Ok(runtime.read_server_resource(params).await?)
 }
 
-pub(super) async fn reload(runtime: Arc<Runtime>) -> Reply<Value> {
+pub(super) async fn reload(runtime: Arc<Runtime>) -> Reply<McpServerReloadResponse> {
     runtime.reload_servers()?;
-    Ok(json!({}))
+    Ok(McpServerReloadResponse {})
 }

@@ -10,6 +10,7 @@ mod compaction;
 mod crash;
 mod draining;
 mod faults;
+mod import_commands;
 mod imports;
 mod left_over;
 mod listening;
