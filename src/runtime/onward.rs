@@ -352,7 +352,9 @@ impl Actor {
     /// `thread/goal/clear` on a loaded thread.
     pub(super) async fn clear_goal(&mut self, request: Arc<dyn Request>, reply: Reply<bool>) {
         let outcome = self.runtime.take_goal_away(&self.thread_id).await;
-        self.goals.replace(None);
+        if outcome.is_ok() {
+            self.goals.replace(None);
+        }
         request.reserve_reply();
         let cleared = matches!(outcome, Ok(true));
         let _ = reply.send(outcome);

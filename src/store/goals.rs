@@ -135,7 +135,7 @@ impl Store {
         let mut db = self.reader().await?;
         let rows = sqlx::query!(
             r#"select thread_id, wakes_at_ms as "wakes_at_ms!: i64" from goals join threads using (thread_key)
-               where wakes_at_ms is not null order by wakes_at_ms"#
+               where wakes_at_ms is not null and archived_at_ms is null order by wakes_at_ms"#
         )
         .fetch_all(&mut *db)
         .await?;

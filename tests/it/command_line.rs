@@ -131,6 +131,10 @@ fn the_views_of_the_readme_answer_questions() {
     let home = Home::new();
     let thread = offline_thread(&home);
     printed(&home, &["exec", "and now?", "--thread", &thread, "--provider", "offline"]);
+    home.change(
+        "insert into goals (thread_key, goal_id, objective, status, created_at_ms, updated_at_ms)
+         values (1, 'g', 'reach the end', 'blocked', 1, 1)",
+    );
     let file = home.path().join(threadkeep::store::FILE_NAME);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

@@ -1,7 +1,6 @@
 //! What was used: over the wire (`usage/report`), and printed (`threadkeep usage`).
 
 use serde_json::{Value, json};
-use sqlx::{Connection, SqliteConnection};
 
 use crate::support::client::Server;
 use crate::support::home::Home;
@@ -24,17 +23,6 @@ fn run_turn(home: &Home, server: &mut Server, thread: &str, total: i64) {
     server.run_turn(thread, "hello");
 }
 
-/// Change the database of a home whose server does not run.
-fn change(home: &Home, sql: &'static str) {
-    let file = home.path().join(threadkeep::store::FILE_NAME);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file);
-        let mut db = SqliteConnection::connect_with(&options).await.unwrap();
-        sqlx::raw_sql(sql).execute(&mut db).await.unwrap();
-    });
-}
-
 fn printed(home: &Home, arguments: &[&str]) -> String {
     let output = home.command(arguments).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -52,8 +40,7 @@ fn used_home() -> (Home, String, String) {
     let other = id(&server.start_thread());
     run_turn(&home, &mut server, &other, 40);
     server.close();
-    change(
-        &home,
+    home.change(
         "update threads set parent_thread_id = (select thread_id from threads where thread_key = 1),
                             project_id = 'garden'
          where thread_key = 2;

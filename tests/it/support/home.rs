@@ -2,6 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
+
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{Connection, SqliteConnection};
 
 use super::client::{Listener, Server};
 use super::model::Model;
@@ -85,6 +89,28 @@ stream_max_retries = 0
         let file = self.path().join("config.toml");
         let text = std::fs::read_to_string(&file).unwrap();
         std::fs::write(file, format!("{line}\n{text}")).unwrap();
+    }
+
+    /// Change the database, while no server runs.
+    pub fn change(&self, sql: &'static str) {
+        self.with_database(async |db| {
+            sqlx::raw_sql(sql).execute(db).await.unwrap();
+        });
+    }
+
+    /// The first column of a query, as text.
+    pub fn query(&self, sql: &'static str) -> Vec<String> {
+        self.with_database(async |db| sqlx::query_scalar(sql).fetch_all(db).await.unwrap())
+    }
+
+    fn with_database<T>(&self, work: impl AsyncFnOnce(&mut SqliteConnection) -> T) -> T {
+        let file = self.path().join(threadkeep::store::FILE_NAME);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let options = SqliteConnectOptions::new().filename(file).busy_timeout(Duration::from_secs(10));
+            let mut db = SqliteConnection::connect_with(&options).await.unwrap();
+            work(&mut db).await
+        })
     }
 
     /// The rollout files, in order of their paths.
