@@ -26,6 +26,7 @@ pub mod review;
 pub mod settings;
 pub mod steering;
 pub mod step;
+mod submissions;
 pub mod thread;
 pub mod turn;
 pub mod user_shell;

@@ -15,7 +15,8 @@ use super::goals::rules::Edit;
 use super::goals::{self, texts};
 use super::input::UserMessage;
 use super::settings::Overrides;
-use super::thread::{Actor, Command, Prepared, Reply, Submission};
+use super::submissions::{Prepared, PreparedTurn};
+use super::thread::{Actor, Command, Reply, Submission};
 use super::turn::{GoalStart, TurnKind, TurnOptions};
 use crate::config::keys::Goals;
 use crate::protocol::goal::ThreadGoalStatus;
@@ -135,10 +136,7 @@ impl Actor {
     }
 
     /// Record the start of a submission's turn, which takes it out of the queue.
-    async fn start_queued(
-        &mut self,
-        row: &QueuedRow,
-    ) -> std::result::Result<Box<super::thread::PreparedTurn>, QueueStart> {
+    async fn start_queued(&mut self, row: &QueuedRow) -> std::result::Result<Box<PreparedTurn>, QueueStart> {
         let Ok(content) = serde_json::from_str(&row.input_json) else {
             tracing::error!(
                 submission = row.submission_id,
@@ -213,7 +211,7 @@ impl Actor {
         }
     }
 
-    async fn started_by_hand(&mut self, id: Option<String>) -> Result<Box<super::thread::PreparedTurn>> {
+    async fn started_by_hand(&mut self, id: Option<String>) -> Result<Box<PreparedTurn>> {
         let store = &self.runtime.store;
         let row = match &id {
             Some(id) => store.queued_submission(&self.thread_id, id).await?.ok_or_else(|| not_found(id))?,
