@@ -41,18 +41,22 @@ pub(super) async fn run(common: &Common, command: Export) -> anyhow::Result<Exit
         },
         None => store.all_threads().await?,
     };
+    let mut failed = false;
     let mut out = std::io::stdout().lock();
     for row in &rows {
         match &command.out {
-            Some(folder) => {
-                let path = export::write_below(&store, row, folder).await?;
-                writeln!(out, "{}", path.display())?;
-            }
+            Some(folder) => match export::write_below(&store, row, folder).await {
+                Ok(path) => writeln!(out, "{}", path.display())?,
+                Err(error) => {
+                    eprintln!("{}: {error:#}", row.thread_id);
+                    failed = true;
+                }
+            },
             None => {
                 export::write(&store, row, &mut out).await?;
             }
         }
     }
     store.close().await;
-    Ok(Exit::Good)
+    Ok(if failed { Exit::Failed } else { Exit::Good })
 }

@@ -1,7 +1,7 @@
 //! `threadkeep import`: take rollouts into the database, with progress and a report.
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -13,8 +13,10 @@ use tokio_util::sync::CancellationToken;
 use super::Common;
 use super::exit::Exit;
 use crate::clock::Clock;
+use crate::config::ConfigSource;
 use crate::import::job::{self, Counts, FileReport, Options, Outcome, Progress, Report};
 use crate::import::peer;
+use crate::store::Store;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  threadkeep import\n  threadkeep import ~/.codex /backup/sessions\n  \
@@ -37,7 +39,8 @@ pub(super) struct Import {
 
 pub(super) async fn run(common: &Common, command: Import) -> anyhow::Result<Exit> {
     let config = common.config()?;
-    let store = Common::store(&config, &Clock::system()).await?;
+    let scratch = tempfile::tempdir()?;
+    let store = open(&config, command.dry_run, scratch.path()).await?;
     let roots = match command.paths.is_empty() {
         true => vec![config.home().path().to_owned()],
         false => command.paths.iter().map(std::path::absolute).collect::<Result<_, _>>()?,
@@ -74,6 +77,15 @@ pub(super) async fn run(common: &Common, command: Import) -> anyhow::Result<Exit
         write!(out, "{}", summary(&report, &beside, command.dry_run, seconds))?;
     }
     Ok(exit(&report))
+}
+
+/// The database; where there is none a dry run makes one elsewhere, so that nothing is left of it.
+async fn open(config: &ConfigSource, dry_run: bool, scratch: &Path) -> anyhow::Result<Store> {
+    let clock = Clock::system();
+    if dry_run && !Common::store_path(config).exists() {
+        return Ok(Store::open(&scratch.join(crate::store::FILE_NAME), clock).await?);
+    }
+    Common::store(config, &clock).await
 }
 
 fn exit(report: &Report) -> Exit {

@@ -21,7 +21,7 @@ use tracing_subscriber::EnvFilter;
 
 use self::exit::Exit;
 use crate::clock::Clock;
-use crate::config::{Config, ConfigSource, Home};
+use crate::config::{ConfigSource, Home};
 use crate::store::{self, OpenOptions, Store};
 
 /// A durable SQLite store of agent conversations with a JSON-RPC front.
@@ -160,10 +160,16 @@ impl Common {
     /// # Errors
     /// It cannot be opened; the text says what to do.
     pub async fn store(config: &ConfigSource, clock: &Clock) -> anyhow::Result<Store> {
-        let Config { sqlite_home: named, database_max_bytes: bytes_max, .. } = config.load().config;
+        let options =
+            OpenOptions { bytes_max: config.load().config.database_max_bytes, ..OpenOptions::default() };
+        Ok(Store::open_with(&Common::store_path(config), clock.clone(), &options).await?)
+    }
+
+    /// Where the database of a configuration is.
+    fn store_path(config: &ConfigSource) -> PathBuf {
+        let named = config.load().config.sqlite_home;
         let environment = std::env::var_os("CODEX_SQLITE_HOME").map(PathBuf::from);
         let folder = named.or(environment).unwrap_or_else(|| config.home().path().to_owned());
-        let options = OpenOptions { bytes_max, ..OpenOptions::default() };
-        Ok(Store::open_with(&folder.join(store::FILE_NAME), clock.clone(), &options).await?)
+        folder.join(store::FILE_NAME)
     }
 }

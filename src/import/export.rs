@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Context;
 
@@ -69,6 +70,9 @@ pub async fn write_below(store: &Store, row: &ThreadRow, folder: &Path) -> anyho
         );
         return Ok(path);
     }
+    // Other programs take the time of a thread from its file.
+    let updated = UNIX_EPOCH + Duration::from_millis(row.updated_at_ms.max(0).unsigned_abs());
+    file.as_file().set_modified(updated)?;
     file.as_file().sync_all()?;
     file.persist_noclobber(&path).with_context(|| format!("writing {}", path.display()))?;
     Ok(path)

@@ -1,10 +1,11 @@
 //! Comparing the database with the rollout files, byte by byte.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use super::discover::{self, Found};
+use crate::rollout::read;
 use crate::store::Store;
 use crate::store::rows::ThreadRow;
 
@@ -95,6 +96,11 @@ async fn verify_file(store: &Store, file: &Found) -> anyhow::Result<Finding> {
 }
 
 fn open(file: &Found) -> std::io::Result<Box<dyn Read + Send>> {
+    if file.is_single_object() {
+        // It is taken in as one line.
+        let bytes = std::fs::read(&file.path)?;
+        return Ok(Box::new(Cursor::new(read::joined(&bytes).unwrap_or(bytes))));
+    }
     let opened = File::open(&file.path)?;
     if file.is_packed() {
         return Ok(Box::new(zstd::Decoder::new(opened)?));

@@ -190,9 +190,11 @@ impl Entry {
         }
     }
 
-    /// From now on a turn calls the server: its clients are asked what the server wants to know.
-    pub fn called_by(&self, caller: Caller) {
+    /// As long as the guard lives a turn calls the server: its clients are asked what the server wants to know.
+    #[must_use]
+    pub fn called_by(&self, caller: Caller) -> Called<'_> {
         *lock(&self.caller) = Some(caller);
+        Called(self)
     }
 
     /// As `mcpServerStatus/list` shows it.
@@ -238,6 +240,16 @@ impl Entry {
             }
         }
         status
+    }
+}
+
+/// A call of a turn that goes on.
+#[derive(Debug)]
+pub struct Called<'a>(&'a Entry);
+
+impl Drop for Called<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.caller) = None;
     }
 }
 

@@ -85,6 +85,7 @@ fn a_dry_run_stores_nothing() {
     let home = Home::new();
     put(&home, 1, rollout(&id(1), "hello").as_bytes());
     let (code, dry) = report(&home, &["--dry-run"]);
+    assert!(!home.path().join("threadkeep.sqlite").exists(), "nothing is left of it");
     assert_eq!((code, &dry["imported"], &dry["dryRun"]), (0, &json!(1), &json!(true)));
     assert_eq!(report(&home, &[]).1["imported"], json!(1));
 }
@@ -184,6 +185,19 @@ fn an_export_is_a_home_again() {
     assert_eq!(other.journal(&id(2)), home.journal(&id(2)));
     let missing = run(&home, &["export", &id(99)]);
     assert_eq!(missing.status.code(), Some(3));
+}
+
+#[test]
+fn a_session_of_one_object_is_compared_as_it_was_taken() {
+    let home = Home::new();
+    let path = home.path().join(DAY).join("rollout-2025-05-11-a0a0a001-1b2c-4d3e-9f40-000000000001.json");
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let session = json!({"session": {"timestamp": "2025-05-11T10:00:00.000Z",
+        "id": "a0a0a001-1b2c-4d3e-9f40-000000000001", "instructions": ""}, "items": []});
+    fs::write(&path, serde_json::to_string_pretty(&session).unwrap()).unwrap();
+    assert_eq!(report(&home, &[]).0, 0);
+    let verified = run(&home, &["verify"]);
+    assert!(verified.status.success(), "{verified:?}");
 }
 
 #[test]

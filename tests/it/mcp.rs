@@ -126,6 +126,15 @@ fn an_interrupt_cuts_a_call_and_its_question() {
 }
 
 #[test]
+fn a_clients_own_call_does_not_hold_up_the_thread() {
+    let home = home_with_small("");
+    let mut server = home.server();
+    let thread = id(&server.start_thread());
+    server.post("mcpServer/tool/call", &json!({"threadId": thread, "server": "small", "tool": "slow"}));
+    server.run_turn(&thread, "meanwhile");
+}
+
+#[test]
 fn tools_can_be_left_out_and_calls_have_their_time() {
     let home = home_with_small(
         "enabled_tools = [\"echo\", \"slow\"]\ndisabled_tools = [\"echo\"]\ntool_timeout_sec = 0.3",

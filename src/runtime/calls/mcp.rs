@@ -79,7 +79,8 @@ pub(super) async fn call(
     let ended = match refusal(turn, &entry, &tool, &arguments).await? {
         Some(reason) => Ended::Failed(reason),
         None => {
-            entry.called_by(Caller { asking: turn.asking.clone(), turn_id: turn.turn.id.clone() });
+            let _called =
+                entry.called_by(Caller { asking: turn.asking.clone(), turn_id: turn.turn.id.clone() });
             run(turn, call, &server, &tool, arguments).await?
         }
     };
