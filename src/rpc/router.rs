@@ -54,9 +54,18 @@ pub fn starts_work(method: &str) -> bool {
     REFUSED_IN_A_DRAIN.contains(&method)
 }
 
-/// Methods whose requests are not kept in order though they may name a thread: they touch none that is loaded.
-const UNORDERED: &[&str] =
-    &["thread/list", "thread/start", "thread/loaded/list", "initialize", "usage/report"];
+/// Methods whose requests are not kept in order though they may name a thread: they touch none that is loaded, or wait
+/// for another program, which must not hold up the thread.
+const UNORDERED: &[&str] = &[
+    "thread/list",
+    "thread/start",
+    "thread/loaded/list",
+    "initialize",
+    "usage/report",
+    "mcpServer/resource/read",
+    "mcpServer/tool/call",
+    "mcpServerStatus/list",
+];
 
 /// What requests of this method wait for each other by: those that name one thread run one after another.
 pub fn lane(method: &str, params: Option<&RawValue>) -> Option<String> {
