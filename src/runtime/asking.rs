@@ -1,7 +1,7 @@
 //! Asking a thread's clients: approvals, questions to the user, calls of clients' own tools.
 //!
 //! [`Asking::ask`] sends a request to every subscriber and waits for the first answer, from any connection. The
-//! thread's actor keeps the request while it is open ([`Questions`]), so that a client that resumes gets it again
+//! thread's actor keeps the request while it is open (`Questions`), so that a client that resumes gets it again
 //! under the same id, and tells all when it is settled (`protocol/approvals.md`, sections 1 and 9). A question outlives
 //! the connections that it was sent to; it ends with its answer or with its turn.
 

@@ -1,6 +1,6 @@
 //! Goals of threads and what happened to them (`protocol/goals.md`).
 //!
-//! Usage is charged by [`charge`] in the transaction of the ledger's row, so that a crash neither loses nor repeats it;
+//! Usage is charged by `charge` in the transaction of the ledger's row, so that a crash neither loses nor repeats it;
 //! everything else goes through [`Store::change_goal`], whose rule sees the goal as it is in that very transaction.
 
 use std::sync::Arc;

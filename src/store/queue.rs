@@ -1,6 +1,6 @@
 //! Submissions that wait to become turns (`protocol/queue.md`).
 //!
-//! A submission leaves the queue in the transaction that stores the start of its turn ([`take`]): it is run once,
+//! A submission leaves the queue in the transaction that stores the start of its turn (`take`): it is run once,
 //! whatever happens.
 
 use sqlx::SqliteConnection;

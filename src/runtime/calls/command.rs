@@ -2,7 +2,7 @@
 //! `protocol/model-api.md`, section 3).
 //!
 //! A command is a session of the thread (`tools::exec::session`) with one item, however many calls look at it. A task
-//! follows it ([`follow`]): it tells the output as it comes and records the item at the end, also when the turn is over
+//! follows it (`follow`): it tells the output as it comes and records the item at the end, also when the turn is over
 //! by then. A call that saw the end waits for that record, so that the item is complete before the model goes on.
 
 use std::path::{Path, PathBuf};

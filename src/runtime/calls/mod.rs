@@ -1,8 +1,8 @@
 //! What the model calls: which tools it is offered, and how each call is carried out.
 //!
-//! To add a tool: an arm in [`dispatch`] that calls a function of the form `async fn(&Arc<TurnContext>, &Call) ->
-//! Output`, and its description in [`offered`]. A tool records its items through [`TurnContext::item_done`], asks the
-//! clients through [`TurnContext::asking`], and stops with [`Stop::Interrupted`] when that gives no answer. What the
+//! To add a tool: an arm in `dispatch` that calls a function of the form `async fn(&Arc<TurnContext>, &Call) ->
+//! Output`, and its description in `offered`. A tool records its items through `TurnContext::item_done`, asks the
+//! clients through `TurnContext::asking`, and stops with `Stop::Interrupted` when that gives no answer. What the
 //! model did wrong is an output like any other: it is told, and the turn goes on.
 //!
 //! The calls of one response run side by side; their outputs are given in the order of the calls.
