@@ -241,7 +241,7 @@ mod tests {
     fn the_newest_messages_that_fit_are_kept() {
         assert_eq!(kept(&said(&["a", "b"])), [0, 1]);
         let long = "x".repeat(4 * KEPT_TOKENS_MAX - 100);
-        assert_eq!(kept(&said(&["a", &long, "b"])), [1, 2]);
+        assert_eq!(kept(&said(&[&long, &long, "b"])), [1, 2]);
         assert_eq!(kept(&said(&["a", &long, &long])), [2]);
         assert!(kept(&said(&[&"x".repeat(5 * KEPT_TOKENS_MAX)])).is_empty());
     }
