@@ -200,6 +200,7 @@ pub struct McpResourceReadTarget {
     /// `connectorId`.
     pub connector_id: String,
     /// `linkId`.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub link_id: Option<String>,
 }
 

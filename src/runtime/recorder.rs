@@ -661,6 +661,11 @@ impl Recorder {
         self.materialized
     }
 
+    /// A turn is over, whether its end could be recorded or not.
+    pub fn turn_is_over(&mut self) {
+        self.fence = None;
+    }
+
     /// Change members of the row; a thread that is not stored yet is stored with it.
     ///
     /// # Errors
@@ -696,15 +701,13 @@ impl Recorder {
             append.lines = Lines { bytes, count };
             let patch = append.patch.clone();
             let mirrored = append.lines.bytes.clone();
-            append.expected_fence = self.fence;
+            let claims = matches!(append.lease, LeaseChange::Claim { .. });
             let releases = append.lease == LeaseChange::Release;
-            let outcome = self.store.append(append).await;
-            if releases && !matches!(outcome, Err(StoreError::JournalMoved(_))) {
-                self.fence = None;
-            }
-            match outcome {
+            append.expected_fence = self.fence.filter(|_| !claims);
+            match self.store.append(append).await {
                 Ok(appended) => {
-                    self.fence = appended.fence.or(self.fence);
+                    // A failed release leaves the fence up: what the turn still tries is refused as well.
+                    self.fence = appended.fence.or(self.fence).filter(|_| !releases);
                     self.is_ended |= count > 0;
                     self.take_over(&appended, &patch, draft.context, count);
                     self.mirror.append(&self.row, appended.bytes.start, mirrored);

@@ -429,7 +429,14 @@ impl RunningTurn {
             let charge = self.charge(None);
             let recorded =
                 self.record_charged(last_item.as_ref(), &[], recorded.as_ref(), Some(&end), charge);
-            let (total, goal) = recorded.await?;
+            let (total, goal) = match recorded.await {
+                Ok(recorded) => recorded,
+                Err(error) => {
+                    // A message that could not be stored is none; the end of the turn must not carry it.
+                    self.last_message = self.last_message.take().filter(|_| last_item.is_none());
+                    return Err(error);
+                }
+            };
             if let Some(item) = &last_item {
                 self.tell_done(item)?;
             }
@@ -688,6 +695,7 @@ impl RunningTurn {
                 }
             }
         }
+        self.context.recorder.lock().await.turn_is_over();
         let last_diff = calls::last_diff(&self.context, &*self.context.diff.lock().await);
         self.before_status.extend(last_diff);
         let context = &self.context;

@@ -43,7 +43,10 @@ fn every_type_agrees_with_the_protocols_schema() {
             comparison.note(name, format!("stability {}", method["stability"]));
         }
         comparison.named(name, &method["params"], &expected["params"], Side::Client);
-        comparison.named(name, &method["result"], &expected["result"], Side::Server);
+        // Of an empty result the protocol's schema may name no type.
+        if !expected["result"].is_null() {
+            comparison.named(name, &method["result"], &expected["result"], Side::Server);
+        }
     }
     for (name, params) in members(&ours["notifications"]) {
         comparison.named(name, params, &theirs["notifications"][name], Side::Server);
