@@ -16,6 +16,7 @@ mod imports;
 mod left_over;
 mod listening;
 mod mcp;
+mod migrations;
 mod mirror;
 mod processes;
 mod queue;
