@@ -196,6 +196,7 @@ pub struct McpServerStatus {
 /// A structure of the wire: `McpResourceReadTarget` in the schema.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("required" = ["connectorId", "linkId"]))]
 pub struct McpResourceReadTarget {
     /// `connectorId`.
     pub connector_id: String,
