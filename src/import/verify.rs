@@ -1,11 +1,10 @@
 //! Comparing the database with the rollout files, byte by byte.
 
-use std::fs::File;
-use std::io::{BufReader, Cursor, Read};
+use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
 use super::discover::{self, Found};
-use crate::rollout::read;
+use super::lineage;
 use crate::store::Store;
 use crate::store::rows::ThreadRow;
 
@@ -88,28 +87,19 @@ async fn verify_file(store: &Store, file: &Found) -> anyhow::Result<Finding> {
         let reason = known.and_then(|known| known.reason.or(Some(known.verdict)));
         return Ok(Finding { path, thread_id, standing: Standing::NotTaken { reason } });
     };
-    let standing = match open(file) {
+    let standing = match lineage::open(&file.path, 0) {
         Ok(reader) => compare(store, &row, reader).await?,
         Err(error) => Standing::Unreadable { reason: error.to_string() },
     };
     Ok(Finding { path, thread_id: Some(row.thread_id), standing })
 }
 
-fn open(file: &Found) -> std::io::Result<Box<dyn Read + Send>> {
-    if file.is_single_object() {
-        // It is taken in as one line.
-        let bytes = std::fs::read(&file.path)?;
-        return Ok(Box::new(Cursor::new(read::joined(&bytes).unwrap_or(bytes))));
-    }
-    let opened = File::open(&file.path)?;
-    if file.is_packed() {
-        return Ok(Box::new(zstd::Decoder::new(opened)?));
-    }
-    Ok(Box::new(BufReader::new(opened)))
-}
-
 /// Compare what a thread's journal has of its own with its file.
-async fn compare(store: &Store, row: &ThreadRow, mut file: Box<dyn Read + Send>) -> anyhow::Result<Standing> {
+async fn compare(
+    store: &Store,
+    row: &ThreadRow,
+    mut file: Box<dyn BufRead + Send>,
+) -> anyhow::Result<Standing> {
     let (mut at, mut line) = (row.base_bytes, 1);
     loop {
         let recorded = store.journal_from_byte(&row.thread_id, at, RUNS_AT_A_TIME).await?;
