@@ -13,6 +13,13 @@ pub(super) fn event(state: &mut Projector, event: &mut Event, line_number: i64, 
         Event::TaskStarted { turn_id: Some(turn_id), root_turn_id, started_at, .. } => {
             tell_cut(state, changes);
             close(state);
+            if let Some(known) = state.turns.position(turn_id) {
+                // The same turn goes on: it is one turn, as its id says.
+                state.turns[known].status = "inProgress".to_owned();
+                state.open = Some(known);
+                state.tell_turn(known, line_number, changes);
+                return;
+            }
             state.turns.push(TurnState {
                 turn_id: turn_id.clone(),
                 root_turn_id: root_turn_id.clone(),
@@ -62,7 +69,7 @@ pub(super) fn event(state: &mut Projector, event: &mut Event, line_number: i64, 
         Event::PatchApplyEnd(end) => push_call(state, end, patch(end), line_number, changes),
         Event::McpToolCallEnd(end) => push_call(state, end, mcp_call(end), line_number, changes),
         Event::WebSearchEnd(end) => {
-            let search = json!({"type": "webSearch", "query": end["query"], "action": web_action(&end["action"]),
+            let search = json!({"type": "webSearch", "query": end["query"], "action": item::web_action_to_wire(&end["action"]),
                 "results": null});
             push_call(state, end, search, line_number, changes);
         }
@@ -76,13 +83,12 @@ pub(super) fn event(state: &mut Projector, event: &mut Event, line_number: i64, 
             push(state, None, wire, line_number, changes);
         }
         Event::EnteredReviewMode(review) => {
-            let text = review.get("user_facing_hint").and_then(Value::as_str).unwrap_or_default();
+            let text = review.get("user_facing_hint").and_then(Value::as_str).unwrap_or("Review requested.");
             let wire = json!({"type": "enteredReviewMode", "id": next_id(state), "review": text});
             push(state, None, wire, line_number, changes);
         }
         Event::ExitedReviewMode(review) => {
-            let text = review.pointer("/review_output/overall_explanation").and_then(Value::as_str);
-            let text = text.unwrap_or("Reviewer failed to output a response.");
+            let text = review_text(&review["review_output"]);
             let wire = json!({"type": "exitedReviewMode", "id": next_id(state), "review": text});
             push(state, None, wire, line_number, changes);
         }
@@ -92,6 +98,9 @@ pub(super) fn event(state: &mut Projector, event: &mut Event, line_number: i64, 
             turn.status = "interrupted".to_owned();
             set_times(turn, *started_at, *completed_at, *duration_ms);
             state.tell_turn(index, line_number, changes);
+            if state.open == Some(index) {
+                close(state);
+            }
         }
         Event::TaskComplete { turn_id, error, started_at, completed_at, duration_ms } => {
             let Some(index) = find(state, turn_id.as_deref()) else { return };
@@ -114,9 +123,7 @@ pub(super) fn event(state: &mut Projector, event: &mut Event, line_number: i64, 
             let Some(index) = state.open else { return };
             let turn = &mut state.turns[index];
             turn.status = "failed".to_owned();
-            turn.error = Some(
-                json!({"message": message, "codexErrorInfo": codex_error_info, "additionalDetails": null}),
-            );
+            turn.error = Some(turn_error(&json!({"message": message, "codex_error_info": codex_error_info})));
             state.tell_turn(index, line_number, changes);
         }
         Event::ThreadRolledBack { num_turns } => roll_back(state, *num_turns, changes),
@@ -138,15 +145,7 @@ pub(super) fn user_message(
     line_number: i64,
     changes: &mut Vec<Change>,
 ) {
-    let images = message.images.as_deref().unwrap_or_default();
-    let local_images = message.local_images.as_deref().unwrap_or_default();
-    let audio = message.audio.as_deref().unwrap_or_default();
-    let local_audio = message.local_audio.as_deref().unwrap_or_default();
-    if state.facts.preview.is_empty() {
-        let (has_image, has_audio) =
-            (!images.is_empty() || !local_images.is_empty(), !audio.is_empty() || !local_audio.is_empty());
-        state.facts.preview = preview::of_message(&message.message, has_image, has_audio);
-    }
+    note_preview(state, message);
     let joins = state
         .open
         .and_then(|open| state.turns.get(open))
@@ -155,9 +154,10 @@ pub(super) fn user_message(
         close(state);
     }
     ensure_open(state, line_number, changes);
-    if let Some(turn) = state.open.and_then(|open| state.turns.get_mut(open)) {
-        turn.has_user = true;
-    }
+    let images = message.images.as_deref().unwrap_or_default();
+    let local_images = message.local_images.as_deref().unwrap_or_default();
+    let audio = message.audio.as_deref().unwrap_or_default();
+    let local_audio = message.local_audio.as_deref().unwrap_or_default();
     let mut content = Vec::new();
     if !message.message.trim().is_empty() {
         let elements = item::text_elements_to_wire(&json!(message.text_elements));
@@ -173,6 +173,16 @@ pub(super) fn user_message(
         "startedAtMs": null, "completedAtMs": null,
     });
     push(state, None, wire, line_number, changes);
+}
+
+/// The first message of a user is the thread's preview.
+pub(super) fn note_preview(state: &mut Projector, message: &UserMessageEvent) {
+    if state.facts.preview.is_empty() {
+        let any = |parts: &Option<Vec<String>>| parts.as_ref().is_some_and(|parts| !parts.is_empty());
+        let has_image = any(&message.images) || any(&message.local_images);
+        let has_audio = any(&message.audio) || any(&message.local_audio);
+        state.facts.preview = preview::of_message(&message.message, has_image, has_audio);
+    }
 }
 
 /// Reasoning is added to the last item when that is reasoning too.
@@ -234,6 +244,7 @@ pub(super) fn push(
     let Some(index) = index else { return };
     let Some(turn) = state.turns.get_mut(index) else { return };
     turn.items += 1;
+    turn.has_user |= wire["type"] == "userMessage";
     let is_numbered = wire["id"].as_str().is_some_and(|id| id == format!("item-{}", state.numbered + 1));
     if is_numbered {
         state.numbered += 1;
@@ -329,6 +340,34 @@ fn info_to_wire(info: Value) -> Value {
     }
 }
 
+/// What a reviewer said, as people are shown it: the whole, and then what was found.
+fn review_text(output: &Value) -> String {
+    let text = |of: &Value, key: &str| of[key].as_str().unwrap_or_default().trim().to_owned();
+    let findings = output["findings"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut parts = vec![text(output, "overall_explanation")];
+    match findings.len() {
+        0 => {}
+        1 => parts.push("Review comment:".to_owned()),
+        _ => parts.push("Full review comments:".to_owned()),
+    }
+    parts.extend(findings.iter().map(|finding| {
+        let place = &finding["code_location"];
+        let (start, end) = (&place["line_range"]["start"], &place["line_range"]["end"]);
+        let head =
+            format!("- {} — {}:{start}-{end}", text(finding, "title"), text(place, "absolute_file_path"));
+        let body = text(finding, "body");
+        std::iter::once(head)
+            .chain(body.lines().map(|line| format!("  {line}")))
+            .collect::<Vec<_>>()
+            .join("\n")
+    }));
+    parts.retain(|part| !part.is_empty());
+    match parts.is_empty() {
+        true => "Reviewer failed to output a response.".to_owned(),
+        false => parts.join("\n\n"),
+    }
+}
+
 fn patch(end: &Value) -> Value {
     let failed = end.get("success").and_then(Value::as_bool) == Some(false);
     let status =
@@ -349,19 +388,4 @@ fn mcp_call(end: &Value) -> Value {
         "mcpAppResourceUri": end.get("mcp_app_resource_uri"), "pluginId": null, "result": result,
         "error": err.map(|error| json!({"message": error})), "durationMs": item::duration_to_ms(&end["duration"]),
     })
-}
-
-fn web_action(action: &Value) -> Value {
-    match action {
-        Value::Object(object) => Value::Object(
-            object
-                .iter()
-                .map(|(key, value)| match (key.as_str(), value.as_str()) {
-                    ("type", Some(kind)) => (key.clone(), json!(item::camel(kind))),
-                    _ => (item::camel(key), value.clone()),
-                })
-                .collect(),
-        ),
-        other => other.clone(),
-    }
 }

@@ -48,24 +48,24 @@ pub(super) fn event(state: &mut Projector, event: &mut Event, line_number: i64, 
                 changes,
             );
         }
+        // Its item is another line, but a preview may be all that is left of it.
+        Event::UserMessage(message) => super::legacy::note_preview(state, message),
         Event::ThreadRolledBack { num_turns } => roll_back(state, *num_turns, changes),
         _ => {}
     }
 }
 
-/// The last turns that have a user's message are gone, and all that is between and after.
+/// The last turns that have a user's message are gone, and all that is between and after; where no turn has one, the
+/// last turns.
 pub(super) fn roll_back(state: &mut Projector, count: u64, changes: &mut Vec<Change>) {
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     let with_user = state.turns.iter().enumerate().rev().filter(|(_, turn)| turn.has_user);
-    let first = match count {
-        0 => state.turns.len(),
-        count => with_user.map(|(at, _)| at).take(count).enumerate().last().map_or(
-            state.turns.len(),
-            |(found, at)| {
-                // More than there are: all of them.
-                if found + 1 < count { 0 } else { at }
-            },
-        ),
+    let places: Vec<usize> = with_user.map(|(at, _)| at).take(count).collect();
+    let first = match places.last() {
+        Some(at) if places.len() == count => *at,
+        // More than there are: all of them.
+        Some(_) => 0,
+        None => state.turns.len().saturating_sub(count),
     };
     let dropped: Vec<TurnState> = state.turns.split_off(first);
     super::legacy::tell_cut(state, changes);
@@ -103,8 +103,10 @@ fn end(
         if let Some(seconds) = started_at {
             turn.started_at_ms = Some(seconds.saturating_mul(1000));
         }
-        turn.completed_at_ms = completed_at.map(|seconds| seconds.saturating_mul(1000));
-        turn.duration_ms = duration_ms;
+        // A second end tells another status, and not always another time.
+        turn.completed_at_ms =
+            completed_at.map(|seconds| seconds.saturating_mul(1000)).or(turn.completed_at_ms);
+        turn.duration_ms = duration_ms.or(turn.duration_ms);
     }
     state.tell_turn(index, line_number, changes);
     if state.open == Some(index) {
@@ -120,9 +122,16 @@ fn completed(
     line_number: i64,
     changes: &mut Vec<Change>,
 ) {
+    let Some(wire) = item::to_wire(recorded, times.0, times.1) else { return };
+    if let Some(turn_id) = turn_id.filter(|id| state.turns.position(id).is_none()) {
+        // The line that began the turn is damaged or missing.
+        close_open(state, line_number, changes);
+        state.begin_unannounced(turn_id, line_number);
+        state.open = state.turns.position(turn_id);
+        state.tell_turn(state.turns.len() - 1, line_number, changes);
+    }
     let by_id = turn_id.and_then(|id| state.turns.position(id));
     let Some(index) = by_id.or(state.open) else { return };
-    let Some(wire) = item::to_wire(recorded, times.0, times.1) else { return };
     if wire["type"] == "userMessage" {
         note_preview(state, &wire);
     }

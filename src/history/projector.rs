@@ -1,8 +1,9 @@
 //! The incremental reducer: lines in, changes out.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use chrono::DateTime;
+use chrono::{DateTime, SecondsFormat};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -101,6 +102,10 @@ pub struct Projector {
     /// Totals seen so far: a count that comes again is no new response.
     seen_totals: BTreeSet<[i64; 5]>,
     has_meta: bool,
+    /// Lines without a wrapper stand among others; they tell nothing that the others don't.
+    is_wrapped: bool,
+    /// Lines before this ordinal are a parent's, and not shown.
+    own_from: Option<u64>,
     /// Lines copied from a parent are still going on.
     pub(super) inheriting: bool,
     /// Lines of a parent were copied.
@@ -151,6 +156,11 @@ impl Projector {
         self.has_meta
     }
 
+    /// Whether any record was there. A file whose metadata is damaged is a thread's too; its name tells of which.
+    pub fn has_records(&self) -> bool {
+        self.has_meta || 0 < self.parsed
+    }
+
     pub(super) fn is_paginated(&self) -> bool {
         self.facts.history_mode.as_deref() == Some("paginated")
     }
@@ -164,12 +174,16 @@ impl Projector {
         self.note_time(line);
         self.end_copy_by_time(line);
         if let Some(ordinal) = line.ordinal {
-            self.facts.next_ordinal = ordinal + 1;
+            self.note_ordinal(ordinal, changes);
         }
         let Line { timestamp, record, .. } = line;
         let timestamp = timestamp.as_deref();
         match record {
-            Record::SessionMeta(meta) | Record::BareMeta(meta) => self.on_meta(meta),
+            Record::SessionMeta(meta) => {
+                self.is_wrapped = true;
+                self.on_meta(meta);
+            }
+            Record::BareMeta(meta) => self.on_meta(meta),
             Record::TurnContext(context) => self.facts.turn_context(context),
             Record::TokenUsage(record) => {
                 self.seen_totals.insert(key(record.thread_token_usage));
@@ -189,8 +203,10 @@ impl Projector {
                     legacy::compacted(self, line_number, changes);
                 }
             }
-            Record::BareItem(item) => bare::item(self, item, line_number, changes),
-            Record::ResponseItem(item) => bare::response_item(self, item, line_number, changes),
+            Record::BareItem(item) if !self.is_wrapped => bare::item(self, item, line_number, changes),
+            Record::ResponseItem(item) | Record::BareItem(item) => {
+                bare::response_item(self, item, line_number, changes);
+            }
             Record::Session(meta, items) => {
                 self.on_meta(meta);
                 items.iter().for_each(|item| {
@@ -200,7 +216,7 @@ impl Projector {
             }
             Record::Other | Record::Unknown => {}
         }
-        self.parsed += usize::from(is_counted(record));
+        self.parsed += usize::from(self.is_counted(record));
     }
 
     /// There are more lines after [`Projector::finish`]: what was shown of the end for the time being goes.
@@ -234,10 +250,27 @@ impl Projector {
     }
 
     fn note_time(&mut self, line: &Line<'_>) {
-        if let Some(timestamp) = &line.timestamp
-            && self.facts.updated_at.as_deref().is_none_or(|latest| latest < timestamp.as_ref())
+        if let Some(time) = line.timestamp.as_deref().and_then(in_utc)
+            && self.facts.updated_at.as_deref().is_none_or(|latest| latest < time.as_ref())
         {
-            self.facts.updated_at = Some(timestamp.to_string());
+            self.facts.updated_at = Some(time.into_owned());
+        }
+    }
+
+    fn note_ordinal(&mut self, ordinal: u64, changes: &mut Vec<Change>) {
+        self.facts.next_ordinal = ordinal.saturating_add(1);
+        if !self.has_meta && self.facts.history_mode.is_none() {
+            // Only this form has ordinals; the line that says so may be damaged.
+            self.facts.history_mode = Some("paginated".to_owned());
+        }
+        if self.own_from.is_some_and(|start| start <= ordinal) {
+            self.own_from = None;
+            self.inheriting = false;
+            self.open = None;
+            let dropped = self.turns.split_off(0);
+            if !dropped.is_empty() {
+                changes.push(Change::DropTurns(dropped.into_iter().map(|turn| turn.turn_id).collect()));
+            }
         }
     }
 
@@ -248,8 +281,12 @@ impl Projector {
             // A fork of ours has its own metadata in the place of its source's, and then the source's lines.
             self.inheriting = meta.forked_from_id.is_some() && meta.history_base.is_none();
             self.is_copy = self.inheriting;
+            self.own_from = meta.subagent_history_start_ordinal;
+            self.inheriting |= self.own_from.is_some();
         } else if meta.id == self.facts.thread_id {
             self.facts.meta(meta, false);
+            // Where lines are a base's and not a copy, the thread's own begin with its metadata.
+            self.inheriting &= self.facts.history_base.is_none() || self.own_from.is_some();
         } else {
             // A legacy fork has copied its parent's lines, its metadata first.
             self.inheriting = true;
@@ -259,7 +296,9 @@ impl Projector {
 
     /// In 2025 no turn tells whose it is; copied lines were written at once, own ones after a while.
     fn end_copy_by_time(&mut self, line: &Line<'_>) {
-        if !self.inheriting || self.has_timed_turns {
+        let is_known_otherwise =
+            self.has_timed_turns || self.own_from.is_some() || self.facts.history_base.is_some();
+        if !self.inheriting || is_known_otherwise {
             return;
         }
         let time = line.timestamp.as_deref().and_then(|time| DateTime::parse_from_rfc3339(time).ok());
@@ -297,9 +336,12 @@ impl Projector {
                 return;
             }
             Event::TaskStarted { turn_id: Some(turn_id), model_context_window, .. } => {
-                if self.is_copy && has_time(turn_id) {
+                if self.is_copy
+                    && self.own_from.is_none()
+                    && let Some(began_ms) = millis_of(turn_id)
+                {
                     self.has_timed_turns = true;
-                    self.inheriting = !self.is_own_turn(turn_id);
+                    self.inheriting = !self.is_own_time(began_ms);
                 }
                 if model_context_window.is_some() {
                     self.facts.model_context_window = *model_context_window;
@@ -323,14 +365,18 @@ impl Projector {
         }
     }
 
-    /// A turn that began after the fork was made: ids of version 7 begin with their time.
-    fn is_own_turn(&self, turn_id: &str) -> bool {
-        self.facts.thread_id.as_deref().is_some_and(|thread_id| turn_id.get(..13) >= thread_id.get(..13))
+    /// Whether a turn began after the fork was made.
+    fn is_own_time(&self, began_ms: i64) -> bool {
+        let made_ms = self.facts.thread_id.as_deref().and_then(millis_of).or_else(|| {
+            let time = self.facts.created_at.as_deref()?;
+            Some(DateTime::parse_from_rfc3339(time).ok()?.timestamp_millis())
+        });
+        made_ms.is_some_and(|made_ms| made_ms <= began_ms)
     }
 
     /// A turn that ends without having been announced, as a review's, is a turn of its own; it does not end the open
     /// one. Where the open one has no id of its own, it may be that one.
-    fn begin_unannounced(&mut self, turn_id: &str, line_number: i64) {
+    pub(super) fn begin_unannounced(&mut self, turn_id: &str, line_number: i64) {
         let is_open_unnamed =
             self.open.and_then(|open| self.turns.get(open)).is_some_and(|turn| !turn.explicit);
         if is_open_unnamed || self.turns.position(turn_id).is_some() {
@@ -354,7 +400,9 @@ impl Projector {
         turn_id: Option<&str>,
         changes: &mut Vec<Change>,
     ) -> bool {
-        let foreign = !self.inheriting && thread_id.is_some() && thread_id != self.facts.thread_id.as_deref();
+        let own_id = self.facts.thread_id.as_deref();
+        let foreign =
+            !self.inheriting && thread_id.zip(own_id).is_some_and(|(thread_id, own_id)| thread_id != own_id);
         if foreign
             && let Some(turn_id) = turn_id
             && let Some(at) = self.turns.position(turn_id).filter(|at| self.turns[*at].items == 0)
@@ -372,8 +420,8 @@ impl Projector {
         if info.model_context_window.is_some() {
             self.facts.model_context_window = info.model_context_window;
         }
-        let is_new = self.seen_totals.insert(key(info.total_token_usage))
-            && self.recorded.take() != Some(info.last_token_usage);
+        let repeats_record = self.recorded.take() == Some(info.last_token_usage);
+        let is_new = self.seen_totals.insert(key(info.total_token_usage)) && !repeats_record;
         if self.inheriting {
             self.facts.inherited_tokens = info.total_token_usage;
         } else if is_new {
@@ -410,6 +458,19 @@ impl Projector {
         }));
     }
 
+    /// Whether the peer counts a line for the ids of turns that have none of their own: its parser knows only events
+    /// that it writes itself, and refuses the settings of 2025, whose sandbox policy is tagged otherwise.
+    fn is_counted(&self, record: &Record<'_>) -> bool {
+        match record {
+            Record::TurnContext(context) => {
+                context.get("sandbox_policy").is_none_or(|policy| policy.get("type").is_some())
+            }
+            Record::Event(event) => !matches!(**event, Event::Other | Event::Error { .. }),
+            Record::BareItem(_) => !self.is_wrapped,
+            _ => true,
+        }
+    }
+
     fn latest_turn_id(&self) -> String {
         self.turns.last().map(|turn| turn.turn_id.clone()).unwrap_or_default()
     }
@@ -426,20 +487,19 @@ impl Projector {
 /// Copied lines were written within less than this of each other.
 const COPY_GAP_MS: i64 = 1000;
 
-/// Whether the peer counts a line for the ids of turns that have none of their own: its parser refuses the settings of
-/// 2025, whose sandbox policy is tagged otherwise.
-fn is_counted(record: &Record<'_>) -> bool {
-    match record {
-        Record::TurnContext(context) => {
-            context.get("sandbox_policy").is_none_or(|policy| policy.get("type").is_some())
-        }
-        _ => true,
+/// A moment in the one form in which moments can be compared by their texts: RFC 3339 in UTC. `None` for other texts.
+fn in_utc(timestamp: &str) -> Option<Cow<'_, str>> {
+    let time = DateTime::parse_from_rfc3339(timestamp).ok()?;
+    match timestamp.ends_with('Z') {
+        true => Some(Cow::Borrowed(timestamp)),
+        false => Some(Cow::Owned(time.to_utc().to_rfc3339_opts(SecondsFormat::Millis, true))),
     }
 }
 
-/// Whether an id tells when it was made (UUID version 7).
-fn has_time(id: &str) -> bool {
-    id.len() == 36 && id.as_bytes().get(14) == Some(&b'7')
+/// When an id was made, in Unix milliseconds, as those of version 7 tell.
+pub fn millis_of(id: &str) -> Option<i64> {
+    let id = uuid::Uuid::try_parse(id).ok().filter(|id| id.get_version_num() == 7)?;
+    i64::try_from(id.as_u128() >> 80).ok()
 }
 
 fn key(total: Tokens) -> [i64; 5] {

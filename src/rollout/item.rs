@@ -21,6 +21,12 @@ pub fn to_wire(item: Value, started_at_ms: Option<i64>, completed_at_ms: Option<
             ("CommandExecution", "cwd") => insert(&mut out, "cwd", Value::from(path_of(&value))),
             ("CommandExecution", "parsed_cmd") => insert(&mut out, "commandActions", actions_to_wire(&value)),
             (_, "duration") => insert(&mut out, "durationMs", duration_to_ms(&value)),
+            ("CommandExecution", "aggregated_output") if value == "" => {
+                insert(&mut out, "aggregatedOutput", Value::Null)
+            }
+            // What the program that wrote them printed; no part of the item on the wire.
+            ("FileChange", "auto_approved" | "stdout" | "stderr") => {}
+            ("WebSearch", "action") => insert(&mut out, "action", web_action_to_wire(&value)),
             ("FileChange", "changes") => insert(&mut out, "changes", changes_to_wire(&value)),
             (_, "source" | "status") | ("CollabAgentToolCall", "tool") => {
                 insert(&mut out, &key, camel_word(&value))
@@ -50,12 +56,14 @@ pub fn from_wire(item: &Value) -> Value {
             ("reasoning", "content") => insert(&mut out, "raw_content", value.clone()),
             ("commandExecution", "command") => insert(&mut out, "command", words_of(value)),
             ("commandExecution", "cwd") => {
-                insert(&mut out, "cwd", json!(format!("file://{}", value.as_str().unwrap_or_default())));
+                let path = value.as_str().unwrap_or_default().replace('%', "%25");
+                insert(&mut out, "cwd", json!(format!("file://{path}")));
             }
             ("commandExecution", "commandActions") => {
                 insert(&mut out, "parsed_cmd", actions_from_wire(value))
             }
             (_, "durationMs") => insert(&mut out, "duration", duration_from_ms(value)),
+            ("webSearch", "action") => insert(&mut out, "action", web_action_from_wire(value)),
             (_, "source" | "status") | ("collabAgentToolCall", "tool") => {
                 insert(&mut out, key, snake_word(value))
             }
@@ -222,7 +230,45 @@ fn words_of(command: &Value) -> Value {
 
 fn path_of(cwd: &Value) -> String {
     let text = cwd.as_str().unwrap_or_default();
-    text.strip_prefix("file://").unwrap_or(text).to_owned()
+    text.strip_prefix("file://").map_or_else(|| text.to_owned(), percent_decoded)
+}
+
+/// The text of a URL's path; what is no escape stays as it is.
+fn percent_decoded(path: &str) -> String {
+    let escaped = |rest: &[u8]| match rest {
+        [b'%', high, low, ..] => {
+            let digit = |byte: &u8| char::from(*byte).to_digit(16);
+            u8::try_from(digit(high)? * 16 + digit(low)?).ok()
+        }
+        _ => None,
+    };
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some(first) = rest.first() {
+        let byte = escaped(rest);
+        bytes.push(byte.unwrap_or(*first));
+        rest = &rest[if byte.is_some() { 3 } else { 1 }..];
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| path.to_owned())
+}
+
+fn web_action_from_wire(action: &Value) -> Value {
+    let Some(object) = action.as_object() else { return action.clone() };
+    let line = object.iter().map(|(key, value)| match key.as_str() {
+        "type" => (key.clone(), snake_word(value)),
+        _ => (snake(key), value.clone()),
+    });
+    line.collect()
+}
+
+/// What a search of the web did, with the wire's names.
+pub fn web_action_to_wire(action: &Value) -> Value {
+    let Some(object) = action.as_object() else { return action.clone() };
+    let wire = object.iter().map(|(key, value)| match key.as_str() {
+        "type" => (key.clone(), camel_word(value)),
+        _ => (camel(key), value.clone()),
+    });
+    wire.collect()
 }
 
 fn actions_to_wire(actions: &Value) -> Value {
@@ -373,6 +419,8 @@ mod tests {
                 "memoryCitation": null, "delivery": null, "questions": null, "startedAtMs": 1, "completedAtMs": 2}),
             json!({"type": "reasoning", "id": "r", "summary": ["s"], "content": [], "startedAtMs": 1, "completedAtMs": 2}),
             json!({"type": "contextCompaction", "id": "x", "startedAtMs": null, "completedAtMs": 2}),
+            json!({"type": "webSearch", "id": "w", "query": "q", "action": {"type": "openPage", "url": "u"},
+                "startedAtMs": 1, "completedAtMs": 2}),
         ] {
             let times = |key: &str| wire[key].as_i64();
             let back = to_wire(from_wire(&wire), times("startedAtMs"), times("completedAtMs"));

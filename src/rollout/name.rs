@@ -53,6 +53,12 @@ pub fn parse(file_name: &str) -> Option<Name> {
     Some(Name { local_time: time, thread_id, rollout_id })
 }
 
+/// The thread that a file's name tells of.
+pub fn thread_id(path: &Path) -> Option<String> {
+    let name = parse(path.file_name()?.to_str()?)?;
+    name.thread_id.map(|id| id.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -47,9 +47,12 @@ pub fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split_inclusive(|byte| *byte == b'\n')
 }
 
+/// A byte order mark.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// A line without its end, a byte order mark, and what a crash leaves of NUL bytes.
 pub fn content(line: &[u8]) -> &[u8] {
-    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+    let line = line.strip_prefix(MARK).unwrap_or(line);
     let end = line
         .iter()
         .rposition(|byte| !matches!(byte, b'\n' | b'\r' | b' ' | b'\t' | 0))
@@ -63,9 +66,10 @@ pub fn content(line: &[u8]) -> &[u8] {
 /// value: line ends between its members become spaces. What follows the object is left as it is. `None` for other
 /// files.
 pub fn joined(bytes: &[u8]) -> Option<Vec<u8>> {
-    let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<Session>();
+    let start = bytes.len() - bytes.strip_prefix(MARK).unwrap_or(bytes).len();
+    let mut values = serde_json::Deserializer::from_slice(&bytes[start..]).into_iter::<Session>();
     values.next()?.ok()?;
-    let end = values.byte_offset();
+    let end = start + values.byte_offset();
     let mut joined = bytes.to_vec();
     // A text cannot hold a bare line end, so these stand between members.
     joined[..end].iter_mut().filter(|byte| matches!(**byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');

@@ -66,9 +66,9 @@ pub enum Record<'a> {
 #[serde(default)]
 #[expect(missing_docs, reason = "the members are those of protocol/rollout.md, section 3")]
 pub struct SessionMeta {
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "id")]
     pub id: Option<String>,
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "id")]
     pub session_id: Option<String>,
     #[serde(deserialize_with = "lenient")]
     pub timestamp: Option<String>,
@@ -83,9 +83,9 @@ pub struct SessionMeta {
     pub thread_source: Option<String>,
     #[serde(deserialize_with = "lenient")]
     pub model_provider: Option<String>,
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "id")]
     pub forked_from_id: Option<String>,
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "id")]
     pub parent_thread_id: Option<String>,
     #[serde(deserialize_with = "lenient")]
     pub history_mode: Option<String>,
@@ -120,6 +120,7 @@ pub struct Git {
 #[serde(default)]
 pub struct HistoryBase {
     /// The rollout id of that file.
+    #[serde(deserialize_with = "base_id")]
     pub thread_id: String,
     /// Its lines up to this ordinal.
     pub end_ordinal_exclusive: Option<u64>,
@@ -169,7 +170,7 @@ pub struct Tokens {
 #[serde(default)]
 #[expect(missing_docs, reason = "the members are those of protocol/usage.md, section 4")]
 pub struct TokenUsageRecord {
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "id")]
     pub thread_id: Option<String>,
     #[serde(deserialize_with = "lenient")]
     pub turn_id: Option<String>,
@@ -236,7 +237,7 @@ pub enum Event {
         text: String,
     },
     ItemCompleted {
-        #[serde(default, deserialize_with = "lenient")]
+        #[serde(default, deserialize_with = "id")]
         thread_id: Option<String>,
         #[serde(default, deserialize_with = "lenient")]
         turn_id: Option<String>,
@@ -429,9 +430,29 @@ fn without_line(error: &serde_json::Error) -> String {
     }
 }
 
-/// A count; one of another type is as good as 0.
+/// More tokens than any thread has; sums of such counts still fit.
+const COUNT_MAX: i64 = 1_000_000_000_000_000;
+
+/// A count; one of another type, or out of range, is as good as 0.
 fn count<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
-    Ok(lenient(from)?.unwrap_or(0))
+    Ok(lenient(from)?.filter(|count| (0..=COUNT_MAX).contains(count)).unwrap_or(0))
+}
+
+/// An id; UUIDs in capitals are the same as others.
+fn id<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    Ok(lenient::<String, D>(from)?.map(|id| same_id(&id)))
+}
+
+fn base_id<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    Ok(id(from)?.unwrap_or_default())
+}
+
+/// An id as it is stored: a UUID in small letters, and any other text as it is.
+pub fn same_id(id: &str) -> String {
+    match id.len() == 36 && id.parse::<uuid::Uuid>().is_ok() {
+        true => id.to_ascii_lowercase(),
+        false => id.to_owned(),
+    }
 }
 
 /// A member of another type than expected is as good as absent.

@@ -1,5 +1,7 @@
 //! The recorded files of `fixtures/rollouts`, each with what must come out.
 
+mod odd;
+
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
