@@ -6,7 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use crate::rollout::name;
+use crate::rollout::line::same_id;
+use crate::rollout::{name, read};
 
 /// A file that may be a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +37,11 @@ impl Found {
             size: data.len() as i64,
             mtime_ns: mtime.as_nanos() as i64,
         })
+    }
+
+    /// Something that cannot be looked at; taking it tells why.
+    fn out_of_reach(path: &Path) -> Found {
+        Found { path: path.to_owned(), archived: false, size: 0, mtime_ns: 0 }
     }
 
     /// The path that clients see: the plain name, also of a packed file.
@@ -76,7 +82,14 @@ pub const FOLDERS: [&str; 2] = ["sessions", "archived_sessions"];
 pub fn below(folder: &Path) -> Vec<Found> {
     let mut found = Vec::new();
     for entry in ignore::WalkBuilder::new(folder).standard_filters(false).follow_links(true).build() {
-        let Ok(entry) = entry else { continue };
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => {
+                tracing::warn!(%error, "a file or folder cannot be looked at");
+                found.extend(path_of(&error).map(Found::out_of_reach));
+                continue;
+            }
+        };
         if entry.file_type().is_some_and(|kind| kind.is_file()) && is_rollout(entry.path()) {
             match Found::one(entry.path()) {
                 Ok(file) => found.push(file),
@@ -89,6 +102,15 @@ pub fn below(folder: &Path) -> Vec<Found> {
     found
 }
 
+/// The path that cannot be read: a link that leads nowhere, a folder that is not for us.
+fn path_of(error: &ignore::Error) -> Option<&Path> {
+    match error {
+        ignore::Error::WithPath { path, .. } => Some(path),
+        ignore::Error::WithDepth { err, .. } | ignore::Error::WithLineNumber { err, .. } => path_of(err),
+        _ => None,
+    }
+}
+
 /// Whether a file has the name of a rollout.
 pub fn is_rollout(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name::parse(name).is_some())
@@ -98,13 +120,13 @@ pub fn is_rollout(path: &Path) -> bool {
 pub fn names(home: &Path) -> HashMap<String, String> {
     let mut names = HashMap::new();
     let text = fs::read(home.join("session_index.jsonl")).unwrap_or_default();
-    for line in crate::rollout::read::lines(&text) {
-        let Ok(entry) = serde_json::from_slice::<serde_json::Value>(line) else { continue };
+    for line in read::lines(&text) {
+        let Ok(entry) = serde_json::from_slice::<serde_json::Value>(read::content(line)) else { continue };
         let (Some(id), Some(name)) = (entry["id"].as_str(), entry["thread_name"].as_str()) else { continue };
         if name.trim().is_empty() {
-            names.remove(id);
+            names.remove(&same_id(id));
         } else {
-            names.insert(id.to_owned(), name.trim().to_owned());
+            names.insert(same_id(id), name.trim().to_owned());
         }
     }
     names

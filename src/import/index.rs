@@ -11,7 +11,7 @@ use super::rows::thread_row;
 use super::take::Around;
 use crate::history::Projector;
 use crate::rollout::line::{Parsed, parse};
-use crate::rollout::read;
+use crate::rollout::{name, read};
 use crate::store::rollout_files::{FileImport, RolloutFileRow};
 use crate::store::rows::ThreadRow;
 
@@ -57,7 +57,8 @@ pub(super) fn of_head(file: &Found, around: &Around) -> io::Result<Option<FileIm
         number += 1;
     }
     projector.finish(&mut changes);
-    let Some(thread_id) = projector.facts().thread_id.clone().filter(|_| projector.has_meta()) else {
+    let thread_id = projector.facts().thread_id.clone().or_else(|| name::thread_id(&file.path));
+    let Some(thread_id) = thread_id.filter(|_| projector.has_records()) else {
         return Ok(None);
     };
     let mut thread = thread_row(projector.facts(), &thread_id, file, around.names.get(&thread_id));

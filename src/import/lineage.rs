@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use chrono::NaiveDateTime;
 
 use super::discover::{self, Found};
+use super::unpack::{Damage, Unpacked};
 use crate::rollout::line::{Parsed, Record, SessionMeta, parse};
 use crate::rollout::{name, read};
 
@@ -84,7 +85,9 @@ pub(super) struct Base {
 
 /// Find what a file continues. `rollouts` are those of its home, looked for when they are not given.
 pub(super) fn base_of(file: &Path, rollouts: Option<&Rollouts>) -> io::Result<Base> {
-    let Some(meta) = metadata(file)? else { return Ok(Base::default()) };
+    let Some(meta) = metadata(file)? else {
+        return Ok(Base { thread_id: id_of_headless(file)?, ..Base::default() });
+    };
     let mut base = Base { thread_id: meta.id.clone(), ..Base::default() };
     if meta.history_base.is_none() {
         return Ok(base);
@@ -124,6 +127,20 @@ pub(super) fn base_of(file: &Path, rollouts: Option<&Rollouts>) -> io::Result<Ba
 
 /// The first metadata of a file.
 fn metadata(path: &Path) -> io::Result<Option<SessionMeta>> {
+    find_in_head(path, |record| match record {
+        Record::SessionMeta(meta) | Record::BareMeta(meta) | Record::Session(meta, _) => Some(*meta),
+        _ => None,
+    })
+}
+
+/// The thread of a file that has records, but no metadata at its beginning.
+fn id_of_headless(path: &Path) -> io::Result<Option<String>> {
+    let record = find_in_head(path, |record| (!matches!(record, Record::Unknown)).then_some(()))?;
+    Ok(record.and_then(|()| name::thread_id(path)))
+}
+
+/// Look at the first records of a file, until one is what is looked for.
+fn find_in_head<T>(path: &Path, find: impl Fn(Record<'_>) -> Option<T>) -> io::Result<Option<T>> {
     let mut reader = read::Reader::new(open(path, 0)?);
     let mut line = Vec::new();
     for _ in 0..HEAD_LINES {
@@ -132,20 +149,23 @@ fn metadata(path: &Path) -> io::Result<Option<SessionMeta>> {
             break;
         }
         if let Parsed::Line(parsed) = parse(read::content(&line))
-            && let Record::SessionMeta(meta) | Record::BareMeta(meta) | Record::Session(meta, _) =
-                parsed.record
+            && let Some(found) = find(parsed.record)
         {
-            return Ok(Some(*meta));
+            return Ok(Some(found));
         }
     }
     Ok(None)
 }
 
-/// A file's bytes from a position on: unpacked, and a session of one object as one line.
+/// A file's bytes from a position on: unpacked up to where it is damaged, and a session of one object as one line.
 pub(super) fn open(path: &Path, start: u64) -> io::Result<Box<dyn BufRead + Send>> {
+    open_noting(path, start, &Damage::default())
+}
+
+fn open_noting(path: &Path, start: u64, damage: &Damage) -> io::Result<Box<dyn BufRead + Send>> {
     let mut plain = File::open(path)?;
     match path.extension().and_then(|extension| extension.to_str()) {
-        Some("zst") => Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, zstd::Decoder::new(plain)?))),
+        Some("zst") => Ok(Box::new(Unpacked::of(plain, damage.clone())?)),
         Some("json") => {
             let bytes = std::fs::read(path)?;
             Ok(Box::new(Cursor::new(read::joined(&bytes).unwrap_or(bytes))))
@@ -161,6 +181,7 @@ pub(super) fn open(path: &Path, start: u64) -> io::Result<Box<dyn BufRead + Send
 pub(super) struct Source {
     waiting: VecDeque<Segment>,
     current: Option<(Segment, read::Reader<Box<dyn BufRead + Send>>)>,
+    damage: Damage,
 }
 
 impl Source {
@@ -168,7 +189,12 @@ impl Source {
     pub(super) fn new(base: Vec<Segment>, file: &Path, start: u64) -> Source {
         let mut waiting = VecDeque::from(base);
         waiting.push_back(Segment { path: file.to_owned(), start, end_byte: None, end_ordinal: None });
-        Source { waiting, current: None }
+        Source { waiting, current: None, damage: Damage::default() }
+    }
+
+    /// Why a packed file cannot be read beyond the lines so far.
+    pub(super) fn damage(&self) -> Option<&str> {
+        self.damage.reason()
     }
 
     /// Append the next line. `None` at the end, else whether it is of the last file. `large` is called before the rest
@@ -181,7 +207,7 @@ impl Source {
         loop {
             if self.current.is_none() {
                 let Some(segment) = self.waiting.pop_front() else { return Ok(None) };
-                let reader = read::Reader::new(open(&segment.path, segment.start)?);
+                let reader = read::Reader::new(open_noting(&segment.path, segment.start, &self.damage)?);
                 self.current = Some((segment, reader));
             }
             let is_own = self.waiting.is_empty();

@@ -193,6 +193,10 @@ impl<'a> Reading<'a> {
         {
             if !self.next_line(&mut part, large)? {
                 self.done = true;
+                if let Some(reason) = self.source.damage() {
+                    let line = self.progress.lines - self.progress.base_lines + 1;
+                    part.problems.push(ImportProblem { line, reason: reason.to_owned() });
+                }
                 self.progress.projector.finish(&mut part.changes);
                 break;
             }
@@ -297,8 +301,8 @@ impl<'a> Reading<'a> {
             part.problems.push(ImportProblem { line: 1, reason });
         }
         let projector = &self.progress.projector;
-        let thread_id = projector.facts().thread_id.clone().or_else(|| self.id_of_name());
-        let Some(thread_id) = thread_id.filter(|_| projector.has_meta()) else {
+        let thread_id = projector.facts().thread_id.clone().or_else(|| name::thread_id(&self.file.path));
+        let Some(thread_id) = thread_id.filter(|_| projector.has_records()) else {
             file.verdict = "not_a_rollout".to_owned();
             file.reason = Some("no session metadata".to_owned());
             let problems = part.problems;
@@ -373,11 +377,6 @@ impl<'a> Reading<'a> {
             (thread.git_sha, thread.git_branch, thread.git_origin_url) = (None, None, None);
         }
         self.git = now;
-    }
-
-    fn id_of_name(&self) -> Option<String> {
-        let name = name::parse(self.file.path.file_name()?.to_str()?)?;
-        name.thread_id.map(|id| id.to_string())
     }
 }
 

@@ -16,6 +16,7 @@ mod rows;
 mod take;
 #[cfg(test)]
 mod tests;
+mod unpack;
 pub mod verify;
 mod watch;
 

@@ -2,6 +2,7 @@
 
 use super::discover::Found;
 use crate::history::facts::{Facts, source_to_wire};
+use crate::history::projector::millis_of;
 use crate::history::{Change, TurnState, UsageChange};
 use crate::rollout::line::Tokens;
 use crate::store::rows::{Append, ItemRow, ThreadRow, TokenCounts, TurnRow, UsageRow};
@@ -75,7 +76,8 @@ fn counts(tokens: Tokens) -> TokenCounts {
 pub(super) fn thread_row(facts: &Facts, thread_id: &str, file: &Found, name: Option<&String>) -> ThreadRow {
     let (source, source_kind) = source_to_wire(facts.source.as_ref());
     let file_ms = file.mtime_ns / 1_000_000;
-    let created_at_ms = facts.created_at.as_deref().and_then(millis).unwrap_or(file_ms);
+    let told_ms = facts.created_at.as_deref().and_then(millis);
+    let created_at_ms = told_ms.or_else(|| millis_of(thread_id)).unwrap_or(file_ms);
     let updated_at_ms = facts.updated_at.as_deref().and_then(millis).unwrap_or(file_ms).max(created_at_ms);
     ThreadRow {
         thread_id: thread_id.to_owned(),

@@ -234,3 +234,106 @@ async fn a_line_that_was_taken_half_is_taken_whole_later() {
     let turns = home.told(PAGINATED).await.0;
     assert_eq!((turns.len(), turns[before].0.as_str()), (before + 1, "late"));
 }
+
+/// A home of one file with these bytes, taken in twice: the report of the first time and the thread's turns.
+async fn of_one(name: &str, bytes: &[u8]) -> (Home, Report) {
+    let home = Home::of("03-bare-meta-only").await;
+    let path = home.path().join("sessions").join(name);
+    fs::remove_dir_all(home.path().join("sessions")).unwrap();
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, bytes).unwrap();
+    let report = import(&home.store, home.path()).await;
+    let again = import(&home.store, home.path()).await;
+    assert_eq!((again.taken(), again.count(Outcome::Unchanged)), (0, 1), "{again:?}");
+    (home, report)
+}
+
+const NAMED: &str = "019c0001-0000-7000-8000-000000000001";
+
+#[tokio::test]
+async fn a_file_whose_metadata_is_damaged_is_the_thread_of_its_name() {
+    let lines = format!("{{\"timestamp\":\"2026-09-21T00:00\n{}", started("a"));
+    let name = format!("rollout-2026-09-21T02-00-00-{NAMED}.jsonl");
+    let (home, report) = of_one(&name, lines.as_bytes()).await;
+    assert_eq!((report.files[0].outcome, report.files[0].problems.len()), (Outcome::Imported, 1));
+    assert_eq!(home.told(NAMED).await.0, [("a".to_owned(), Vec::new())]);
+    // The time in its id.
+    assert_eq!(home.row(NAMED).await.created_at_ms, 0x019c_0001_0000);
+    // It moves to the archive as any other.
+    let archived = home.path().join("archived_sessions");
+    fs::create_dir_all(&archived).unwrap();
+    fs::rename(home.path().join("sessions").join(&name), archived.join(&name)).unwrap();
+    let report = import(&home.store, home.path()).await;
+    assert_eq!((report.taken(), report.count(Outcome::Conflict)), (0, 0), "{report:?}");
+    assert!(home.row(NAMED).await.archived_at_ms.is_some());
+}
+
+#[tokio::test]
+async fn a_packed_file_is_read_up_to_its_damage() {
+    let meta = json!({"id": NAMED, "timestamp": "2026-09-21T00:00:00.000Z"});
+    let mut lines = format!(
+        "\u{feff}{}\n",
+        json!({"timestamp": "2026-09-21T00:00:00.000Z", "type": "session_meta", "payload": meta})
+    );
+    for number in 0_u64..60 {
+        // Hardly compressible.
+        let words: Vec<String> = (0..400)
+            .map(|word| format!("{:016x}", (number * 400 + word).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+            .collect();
+        lines += &started(&words.concat());
+    }
+    let packed = zstd::encode_all(lines.as_bytes(), 3).unwrap();
+    let name = format!("rollout-2026-09-21T02-00-00-{NAMED}.jsonl.zst");
+    let (home, report) = of_one(&name, &packed[..packed.len() * 3 / 4]).await;
+    let [file] = &report.files[..] else { panic!("{report:?}") };
+    assert_eq!(
+        (file.outcome, &file.problems.last().unwrap().reason[..]),
+        (Outcome::Imported, "incomplete frame")
+    );
+    assert!(20 < home.told(NAMED).await.0.len());
+    let journal = home.store.journal_from_byte(NAMED, 0, i64::MAX).await.unwrap();
+    assert!(lines.as_bytes().starts_with(&journal));
+    let findings = super::verify::verify(&home.store, home.path()).await.unwrap();
+    assert_eq!(findings[0].standing, super::verify::Standing::Same);
+}
+
+#[tokio::test]
+async fn a_session_of_one_object_may_begin_with_a_mark() {
+    let session = json!({"session": {"id": NAMED, "timestamp": "2025-05-11T09:30:15.120Z"}, "items": [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hello"}]}]});
+    let text = format!("\u{feff}{}", serde_json::to_string_pretty(&session).unwrap());
+    let (home, _) = of_one(&format!("rollout-2025-05-11-{NAMED}.json"), text.as_bytes()).await;
+    assert_eq!(home.row(NAMED).await.preview, "hello");
+}
+
+#[tokio::test]
+async fn what_cannot_be_looked_at_is_told() {
+    let home = Home::of("03-bare-meta-only").await;
+    let name = format!("rollout-2026-09-21T02-00-00-{NAMED}.jsonl");
+    std::os::unix::fs::symlink("/nowhere/at/all", home.path().join("sessions").join(&name)).unwrap();
+    let report = import(&home.store, home.path()).await;
+    let failed = report.files.iter().find(|file| file.outcome == Outcome::Failed).unwrap();
+    assert!(failed.path.ends_with(&name));
+    assert!(failed.reason.as_deref().unwrap().contains("No such file"), "{failed:?}");
+    assert_eq!(report.count(Outcome::Imported), 1);
+}
+
+#[test]
+fn an_index_of_names_is_read_line_by_line() {
+    let home = tempfile::tempdir().unwrap();
+    let line = |id: &str, name: &str| json!({"id": id, "thread_name": name}).to_string();
+    let lines = [
+        format!("\u{feff}{}\r", line("a", "first")).into_bytes(),
+        b"broken".to_vec(),
+        b"\xff".to_vec(),
+        line(&NAMED.to_uppercase(), "loud").into_bytes(),
+        line("b", "once").into_bytes(),
+        line("b", "").into_bytes(),
+        [line("c", "last").as_bytes(), b"\0\0"].concat(),
+    ];
+    fs::write(home.path().join("session_index.jsonl"), lines.join(&b'\n')).unwrap();
+    let names = super::discover::names(home.path());
+    let names: std::collections::BTreeMap<&str, &str> =
+        names.iter().map(|(id, name)| (id.as_str(), name.as_str())).collect();
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), [(NAMED, "loud"), ("a", "first"), ("c", "last")]);
+}
