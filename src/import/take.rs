@@ -3,7 +3,7 @@
 //! The database is the truth for what it holds; a file is taken from where the journal ends, or left alone where the
 //! two have gone different ways.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, MutexGuard};
@@ -26,6 +26,9 @@ const BATCH_BYTES: usize = 1 << 20;
 
 /// Imports in one transaction, for files that are nearly empty.
 const BATCH_IMPORTS: usize = 64;
+
+/// Batches that wait for the writer: it shares a commit among them, and the next is read meanwhile.
+const IN_FLIGHT_MAX: usize = 4;
 
 /// Runs of the journal that are read at a time when a file is compared with it.
 const RUNS_AT_A_TIME: i64 = 64;
@@ -67,7 +70,7 @@ pub(super) struct Taker<'a> {
     /// Held while a large line is in memory.
     large: Option<MutexGuard<'a, ()>>,
     batch: Batch,
-    in_flight: Option<InFlight>,
+    in_flight: VecDeque<InFlight>,
     /// Files of which a part could not be stored, since.
     broken: Vec<(std::path::PathBuf, Outcome, String)>,
 }
@@ -122,7 +125,7 @@ impl<'a> Taker<'a> {
             packer: Packer::kept(),
             large: None,
             batch: Batch::default(),
-            in_flight: None,
+            in_flight: VecDeque::new(),
             broken: Vec::new(),
         }
     }
@@ -161,7 +164,7 @@ impl<'a> Taker<'a> {
     /// Store what waits, and tell.
     pub(super) fn finish(&mut self) {
         self.send();
-        self.settle();
+        self.settle(0);
     }
 
     fn try_take(&mut self, file: &Found, report: &mut FileReport) -> anyhow::Result<()> {
@@ -335,34 +338,43 @@ impl<'a> Taker<'a> {
             self.large = None;
             return Ok(());
         }
+        let replaces = import.start_anew && import.expected_lines.is_some_and(|lines| 0 < lines);
         self.batch.bytes += import.lines.byte_count();
         self.batch.imports.add(import, &mut self.packer);
         self.batch.owners.push(owner.clone());
         if BATCH_BYTES <= self.batch.bytes || BATCH_IMPORTS <= self.batch.imports.len() {
             self.send();
         }
-        if self.large.is_some() {
-            // Nothing else until it is stored and gone.
+        if self.large.is_some() || replaces {
+            // A large line is stored and gone before anything else, and what goes on after replaced lines must not
+            // meet those.
             self.finish();
             self.large = None;
         }
         Ok(())
     }
 
-    /// Hand the batch to the writer, after the one before is stored: the next is read meanwhile.
+    /// Hand the batch to the writer, when not too many wait for it.
     fn send(&mut self) {
-        self.settle();
+        self.settle(IN_FLIGHT_MAX - 1);
         let Batch { imports, owners, ending, .. } = std::mem::take(&mut self.batch);
         let (store, urgency) = (self.store.clone(), self.urgency);
         let answer = self.runtime.spawn(async move {
             if imports.is_empty() { Ok(Vec::new()) } else { store.import_files(imports, urgency).await }
         });
-        self.in_flight = Some(InFlight { answer, owners, ending });
+        self.in_flight.push_back(InFlight { answer, owners, ending });
     }
 
-    /// Wait for the batch that is being stored, and tell of the files that it ends.
-    fn settle(&mut self) {
-        let Some(InFlight { answer, owners, ending }) = self.in_flight.take() else { return };
+    /// Wait until only so many batches are being stored, and tell of the files that the others end.
+    fn settle(&mut self, in_flight_max: usize) {
+        while self.in_flight.len() > in_flight_max
+            && let Some(batch) = self.in_flight.pop_front()
+        {
+            self.settle_one(batch);
+        }
+    }
+
+    fn settle_one(&mut self, InFlight { answer, owners, ending }: InFlight) {
         match self.runtime.block_on(answer) {
             Ok(Ok(outcomes)) => {
                 for (owner, outcome) in owners.iter().zip(outcomes) {

@@ -37,6 +37,9 @@ const BATCH_UNITS_MAX: usize = 128;
 /// After so long a batch is committed with the units it has, so that a big import does not hold up a turn.
 const BATCH_TIME_MAX: Duration = Duration::from_millis(20);
 
+/// The same for changes of the second queue, which give way as soon as one of the first waits.
+const BATCH_TIME_BEHIND_MAX: Duration = Duration::from_millis(100);
+
 /// Changes of the second queue that may wait; each is large.
 const BEHIND_MAX: usize = 8;
 
@@ -250,7 +253,7 @@ impl WriterTask {
         {
             return self.commit_alone(unit).await;
         }
-        self.commit_together(&mut units, |task| !task.waiting.is_empty()).await;
+        self.commit_together(&mut units, BATCH_TIME_BEHIND_MAX, |task| !task.waiting.is_empty()).await;
         units.append(&mut self.left_behind);
         self.left_behind = units;
     }
@@ -273,7 +276,7 @@ impl WriterTask {
                 self.commit_alone(unit).await;
             } else {
                 units.push_front(unit);
-                self.commit_together(&mut units, |_| false).await;
+                self.commit_together(&mut units, BATCH_TIME_MAX, |_| false).await;
             }
         }
     }
@@ -294,14 +297,19 @@ impl WriterTask {
     }
 
     /// As many units as fit into the time of one transaction, at least one, or until they are to give way.
-    async fn commit_together(&mut self, units: &mut VecDeque<Box<dyn Unit>>, gives_way: fn(&Self) -> bool) {
+    async fn commit_together(
+        &mut self,
+        units: &mut VecDeque<Box<dyn Unit>>,
+        time_max: Duration,
+        gives_way: fn(&Self) -> bool,
+    ) {
         if let Err(error) = self.begin().await {
             units.drain(..).for_each(|unit| unit.answer(Err(error.clone())));
             return;
         }
         let began = Instant::now();
         let mut done = Vec::with_capacity(units.len());
-        while (done.is_empty() || began.elapsed() < BATCH_TIME_MAX && !gives_way(self))
+        while (done.is_empty() || began.elapsed() < time_max && !gives_way(self))
             && let Some(mut unit) = units.pop_front()
         {
             match self.run_under_savepoint(unit.as_mut()).await {
