@@ -113,7 +113,7 @@ pub(super) fn hide_silent(state: &mut Projector, event: &Event, changes: &mut Ve
     state.bare.silent = Vec::new();
     if std::mem::take(&mut state.bare.shown) {
         let dropped = state.turns.split_off(0);
-        (state.open, state.last_item, state.numbered) = (None, None, 0);
+        (state.open, state.last_reasoning, state.numbered) = (None, None, 0);
         state.facts.preview.clear();
         changes.push(Change::DropTurns(dropped.into_iter().map(|turn| turn.turn_id).collect()));
     }
@@ -142,7 +142,7 @@ fn user_message(state: &mut Projector, bare: &Value, line_number: i64, changes: 
     let images: Vec<String> = parts.iter().filter_map(image).collect();
     if !message.is_empty() || !images.is_empty() {
         let message = UserMessageEvent { message, images: Some(images), ..UserMessageEvent::default() };
-        legacy::user_message(state, &message, line_number, changes);
+        legacy::user_message(state, message, line_number, changes);
     }
 }
 

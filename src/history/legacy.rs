@@ -32,14 +32,15 @@ pub(super) fn event(state: &mut Projector, event: &mut Event, line_number: i64, 
         }
         Event::UserMessage(message) => {
             state.has_user_events = true;
-            user_message(state, message, line_number, changes);
+            user_message(state, std::mem::take(message), line_number, changes);
         }
         Event::AgentMessage { message, phase, memory_citation } if !message.is_empty() => {
             let wire = json!({
-                "type": "agentMessage", "id": next_id(state), "text": message, "phase": phase, "moderation": null,
+                "type": "agentMessage", "id": next_id(state), "text": null, "phase": phase, "moderation": null,
                 "memoryCitation": memory_citation, "delivery": null, "questions": null,
                 "startedAtMs": null, "completedAtMs": null,
             });
+            let wire = with_text(wire, "text", std::mem::take(message));
             push(state, None, wire, line_number, changes);
         }
         Event::AgentReasoning { text } => reasoning(state, "summary", text, line_number, changes),
@@ -141,11 +142,11 @@ pub(super) fn compacted(state: &mut Projector, line_number: i64, changes: &mut V
 
 pub(super) fn user_message(
     state: &mut Projector,
-    message: &UserMessageEvent,
+    message: UserMessageEvent,
     line_number: i64,
     changes: &mut Vec<Change>,
 ) {
-    note_preview(state, message);
+    note_preview(state, &message);
     let joins = state
         .open
         .and_then(|open| state.turns.get(open))
@@ -154,25 +155,36 @@ pub(super) fn user_message(
         close(state);
     }
     ensure_open(state, line_number, changes);
-    let images = message.images.as_deref().unwrap_or_default();
-    let local_images = message.local_images.as_deref().unwrap_or_default();
-    let audio = message.audio.as_deref().unwrap_or_default();
-    let local_audio = message.local_audio.as_deref().unwrap_or_default();
-    let mut content = Vec::new();
-    if !message.message.trim().is_empty() {
-        let elements = item::text_elements_to_wire(&json!(message.text_elements));
-        content.push(json!({"type": "text", "text": message.message, "text_elements": elements}));
-    }
-    content.extend(images.iter().map(|url| json!({"type": "image", "url": url, "detail": null})));
-    content
-        .extend(local_images.iter().map(|path| json!({"type": "localImage", "path": path, "detail": null})));
-    content.extend(audio.iter().map(|url| json!({"type": "audio", "url": url})));
-    content.extend(local_audio.iter().map(|path| json!({"type": "localAudio", "path": path})));
     let wire = json!({
-        "type": "userMessage", "id": next_id(state), "clientId": message.client_id, "content": content,
-        "startedAtMs": null, "completedAtMs": null,
+        "type": "userMessage", "id": next_id(state), "clientId": message.client_id,
+        "content": content(message), "startedAtMs": null, "completedAtMs": null,
     });
     push(state, None, wire, line_number, changes);
+}
+
+/// What a user said as the wire has it. Its texts, which may be large, are moved.
+fn content(message: UserMessageEvent) -> Value {
+    let UserMessageEvent { message, images, local_images, audio, local_audio, text_elements, .. } = message;
+    let mut content = Vec::new();
+    if !message.trim().is_empty() {
+        let elements = item::text_elements_to_wire(&json!(text_elements));
+        let part = json!({"type": "text", "text": null, "text_elements": elements});
+        content.push(with_text(part, "text", message));
+    }
+    let all = |texts: Option<Vec<String>>| texts.unwrap_or_default().into_iter();
+    content.extend(
+        all(images).map(|url| with_text(json!({"type": "image", "url": null, "detail": null}), "url", url)),
+    );
+    content.extend(all(local_images).map(|path| json!({"type": "localImage", "path": path, "detail": null})));
+    content.extend(all(audio).map(|url| with_text(json!({"type": "audio", "url": null}), "url", url)));
+    content.extend(all(local_audio).map(|path| json!({"type": "localAudio", "path": path})));
+    Value::Array(content)
+}
+
+/// An object with a text in the place of a member; `json!` would copy it.
+fn with_text(mut object: Value, member: &str, text: String) -> Value {
+    object[member] = Value::String(text);
+    object
 }
 
 /// The first message of a user is the thread's preview.
@@ -197,7 +209,7 @@ pub(super) fn reasoning(
         return;
     }
     if state.open.is_some()
-        && let Some(last) = state.last_item.as_mut().filter(|last| last["type"] == "reasoning")
+        && let Some(last) = state.last_reasoning.as_mut().filter(|last| last["type"] == "reasoning")
     {
         if let Some(texts) = last[part].as_array_mut() {
             texts.push(json!(text));
@@ -251,7 +263,7 @@ pub(super) fn push(
     }
     let turn_id = turn.turn_id.clone();
     if state.open == Some(index) {
-        state.last_item = Some(wire.clone());
+        state.last_reasoning = (wire["type"] == "reasoning").then(|| wire.clone());
     }
     state.tell_turn(index, line_number, changes);
     changes.push(Change::Item { turn_id, item: wire });
@@ -276,7 +288,7 @@ fn ensure_open(state: &mut Projector, line_number: i64, changes: &mut Vec<Change
 fn open_last(state: &mut Projector, line_number: i64, changes: &mut Vec<Change>) {
     let index = state.turns.len() - 1;
     state.open = Some(index);
-    state.last_item = None;
+    state.last_reasoning = None;
     state.tell_turn(index, line_number, changes);
 }
 
@@ -290,7 +302,7 @@ pub(super) fn tell_cut(state: &Projector, changes: &mut Vec<Change>) {
 
 fn close(state: &mut Projector) {
     state.open = None;
-    state.last_item = None;
+    state.last_reasoning = None;
 }
 
 fn find(state: &Projector, turn_id: Option<&str>) -> Option<usize> {

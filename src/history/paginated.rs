@@ -70,7 +70,7 @@ pub(super) fn roll_back(state: &mut Projector, count: u64, changes: &mut Vec<Cha
     let dropped: Vec<TurnState> = state.turns.split_off(first);
     super::legacy::tell_cut(state, changes);
     state.open = None;
-    state.last_item = None;
+    state.last_reasoning = None;
     state.numbered = state.turns.iter().map(|turn| turn.items).sum();
     changes.push(Change::DropTurns(dropped.into_iter().map(|turn| turn.turn_id).collect()));
 }

@@ -97,8 +97,9 @@ pub struct Projector {
     pub(super) numbered: usize,
     /// Lines that were understood so far.
     pub(super) parsed: usize,
-    /// The last item of the open turn, which reasoning may be added to.
-    pub(super) last_item: Option<Value>,
+    /// The last item of the open turn, when it is reasoning: more may be added to it.
+    #[serde(alias = "last_item")]
+    pub(super) last_reasoning: Option<Value>,
     /// Totals seen so far: a count that comes again is no new response.
     seen_totals: BTreeSet<[i64; 5]>,
     has_meta: bool,

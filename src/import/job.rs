@@ -3,7 +3,7 @@
 //! [`run`] is what `threadkeep import` and the server's background import are made of. It may be stopped, or killed, at
 //! any moment: the next run goes on where it was.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::discover::{self, Found};
 use super::lineage::{self, Rollouts};
-use super::take::{Around, Listener, Taker};
+use super::take::{Around, BATCH_BYTES, BATCH_BYTES_ALONE, Listener, Taker};
 use crate::rollout::name;
 use crate::store::Store;
 use crate::store::rollout_files::{ImportProblem, KnownFile, Urgency};
@@ -170,7 +170,7 @@ pub async fn run(
     progress: impl Fn(Progress) + Send + Sync + 'static,
 ) -> anyhow::Result<Report> {
     let roots = options.roots.clone();
-    let (found, around) = tokio::task::spawn_blocking(move || look(&roots)).await?;
+    let (found, mut around) = tokio::task::spawn_blocking(move || look(&roots)).await?;
     let known = Known::of(store).await?;
     let (unchanged, changed): (Vec<Found>, Vec<Found>) =
         found.into_iter().partition(|file| known.is_unchanged(file));
@@ -181,6 +181,7 @@ pub async fn run(
         changed: changed.len(),
         bytes_to_take: changed.iter().map(|file| known.bytes_to_take(file)).sum(),
     });
+    around.known = Some(known);
     let run = Run {
         queue: Mutex::new(grouped(changed)),
         cancel: cancel.clone(),
@@ -188,8 +189,12 @@ pub async fn run(
         reports: Mutex::new(unchanged.into_iter().map(unchanged_report).collect()),
         large: Mutex::default(),
     };
-    let work =
-        Work { urgency: Urgency::Behind, dry_run: options.dry_run, ..Work::new(store.clone(), around) };
+    let work = Work {
+        urgency: Urgency::Behind,
+        dry_run: options.dry_run,
+        batch_bytes: BATCH_BYTES_ALONE,
+        ..Work::new(store.clone(), around)
+    };
     let (run, _) = work_off(run, work, options.jobs, Priority::Usual).await?;
     let mut files = run.into_reports();
     files.sort_by(|a, b| a.path.file_name().cmp(&b.path.file_name()).then_with(|| a.path.cmp(&b.path)));
@@ -206,20 +211,28 @@ pub(super) fn look(roots: &[PathBuf]) -> (Vec<Found>, Around) {
     }
     // A single file may continue one that was not asked for.
     let rollouts = roots.iter().all(|root| root.is_dir()).then(|| Rollouts::of(&found));
-    (found, Around { names, rollouts })
+    (found, Around { names, rollouts, ..Around::default() })
 }
 
 /// What the database knows of files.
+#[derive(Debug)]
 pub(super) struct Known {
     files: HashMap<String, KnownFile>,
     mirrored: HashMap<String, i64>,
+    thread_ids: HashSet<String>,
 }
 
 impl Known {
     pub(super) async fn of(store: &Store) -> anyhow::Result<Known> {
         let files = store.known_files().await?.into_iter().map(|file| (file.path.clone(), file));
         let mirrored = store.mirrored_threads().await?.into_iter().map(|thread| (thread.path, thread.bytes));
-        Ok(Known { files: files.collect(), mirrored: mirrored.collect() })
+        let thread_ids = store.thread_ids().await?.into_iter().collect();
+        Ok(Known { files: files.collect(), mirrored: mirrored.collect(), thread_ids })
+    }
+
+    /// Whether a thread was there.
+    pub(super) fn has_thread(&self, thread_id: &str) -> bool {
+        self.thread_ids.contains(thread_id)
     }
 
     /// Whether nothing is to be taken of a file, as far as can be told without opening it.
@@ -318,13 +331,16 @@ pub(super) struct Work {
     pub(super) around: Around,
     pub(super) urgency: Urgency,
     pub(super) dry_run: bool,
+    /// Bytes of rollouts that are stored together.
+    pub(super) batch_bytes: usize,
     /// Only threads' rows are made, of the files' heads.
     pub(super) only_heads: bool,
 }
 
 impl Work {
     pub(super) fn new(store: Store, around: Around) -> Work {
-        Work { store, around, urgency: Urgency::Awaited, dry_run: false, only_heads: false }
+        let urgency = Urgency::Awaited;
+        Work { store, around, urgency, dry_run: false, batch_bytes: BATCH_BYTES, only_heads: false }
     }
 }
 

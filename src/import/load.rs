@@ -51,8 +51,8 @@ struct Progress {
 }
 
 impl Progress {
-    fn packed(&self) -> Option<Vec<u8>> {
-        zstd::bulk::compress(&serde_json::to_vec(self).ok()?, 1).ok()
+    fn packed(&self, packer: &mut Packer) -> Option<Vec<u8>> {
+        packer.frame(&serde_json::to_vec(self).ok()?)
     }
 
     fn unpacked(packed: &[u8]) -> Option<Progress> {
@@ -294,7 +294,7 @@ impl<'a> Reading<'a> {
             head_hash: Some(Sha256::digest(&self.head).to_vec()),
             tail_hash: Some(Sha256::digest(&self.tail).to_vec()),
             verdict: "imported".to_owned(),
-            reducer: self.state(),
+            reducer: self.state(packer),
             ..RolloutFileRow::default()
         };
         if let Some(reason) = self.problem.take() {
@@ -352,7 +352,7 @@ impl<'a> Reading<'a> {
     }
 
     /// The reducer's state, where it is time to store it.
-    fn state(&mut self) -> Option<Vec<u8>> {
+    fn state(&mut self, packer: &mut Packer) -> Option<Vec<u8>> {
         if !self.done && self.progress.own_bytes < self.next_state_at {
             // The state of an earlier import has to go.
             return self.start_anew.then(Vec::new);
@@ -360,9 +360,9 @@ impl<'a> Reading<'a> {
         let state = match self.state_before_unended.take() {
             Some(mut before) => {
                 before.projector.take_over_shown(&self.progress.projector);
-                before.packed()
+                before.packed(packer)
             }
-            None => self.progress.packed(),
+            None => self.progress.packed(packer),
         }?;
         // Packed, the state is a tenth of what it takes to make it.
         let apart = STATE_EVERY_BYTES.max(state.len() as i64 * 10 * STATE_SHARE);

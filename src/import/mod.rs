@@ -179,7 +179,7 @@ impl Importer {
     ) -> Vec<FileReport> {
         let home = self.inner.home.clone();
         let names = tokio::task::spawn_blocking(move || discover::names(&home)).await.unwrap_or_default();
-        let around = take::Around { names, rollouts: None };
+        let around = take::Around { names, ..take::Around::default() };
         let work = Work { urgency, ..Work::new(self.inner.store.clone(), around) };
         let run = Run::quiet(files, self.inner.stop.child_token());
         match job::work_off(run, work, jobs, priority).await {

@@ -3,17 +3,17 @@
 //! The database is the truth for what it holds; a file is taken from where the journal ends, or left alone where the
 //! two have gone different ways.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::Read;
 use std::path::Path;
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use super::discover::Found;
 use super::index;
-use super::job::{Counts, FileReport, Outcome, Work};
+use super::job::{Counts, FileReport, Known, Outcome, Work};
 use super::lineage::{self, Rollouts};
 use super::load::{Reading, Taken, goes_on};
 use super::rows::moved;
@@ -22,7 +22,10 @@ use crate::store::rows::ThreadRow;
 use crate::store::{Result as StoreResult, Store};
 
 /// Bytes of rollouts that are stored in one transaction: some milliseconds of the writer's time.
-const BATCH_BYTES: usize = 1 << 20;
+pub(super) const BATCH_BYTES: usize = 1 << 20;
+
+/// The same where no client of this process waits: fewer and larger statements.
+pub(super) const BATCH_BYTES_ALONE: usize = 4 << 20;
 
 /// Imports in one transaction, for files that are nearly empty.
 const BATCH_IMPORTS: usize = 64;
@@ -44,6 +47,19 @@ pub(super) struct Around {
     pub(super) names: HashMap<String, String>,
     /// The home's files; looked for when they are needed if `None`.
     pub(super) rollouts: Option<Rollouts>,
+    /// What the database knew at the beginning, if that was asked.
+    pub(super) known: Option<Known>,
+    /// Threads of which a file was taken since.
+    pub(super) begun: Mutex<HashSet<String>>,
+}
+
+impl Around {
+    /// Whether the database cannot know this file and thread, so that it need not be asked. A thread is new once.
+    fn are_new(&self, file: &Found, thread_id: &str) -> bool {
+        let Some(known) = &self.known else { return false };
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.insert(thread_id.to_owned()) && known.is_new(file) && !known.has_thread(thread_id)
+    }
 }
 
 /// Told of what goes on.
@@ -66,6 +82,7 @@ pub(super) struct Taker<'a> {
     listener: &'a dyn Listener,
     urgency: Urgency,
     dry_run: bool,
+    batch_bytes: usize,
     packer: Packer,
     /// Held while a large line is in memory.
     large: Option<MutexGuard<'a, ()>>,
@@ -122,6 +139,7 @@ impl<'a> Taker<'a> {
             listener,
             urgency: work.urgency,
             dry_run: work.dry_run,
+            batch_bytes: work.batch_bytes,
             packer: Packer::kept(),
             large: None,
             batch: Batch::default(),
@@ -206,9 +224,16 @@ impl<'a> Taker<'a> {
     fn plan(&self, file: &'a Found, report: &mut FileReport) -> anyhow::Result<Plan<'a>> {
         let path = file.path.display().to_string();
         let plain_path = file.plain_path();
+        let base = lineage::base_of(&file.path, self.around.rollouts.as_ref())?;
+        if let Some(id) = &base.thread_id
+            && self.around.are_new(file, id)
+        {
+            report.thread_id.clone_from(&base.thread_id);
+            let reading = Reading::anew(file, &self.around.names, base, 0);
+            return Ok(Plan::Read(Box::new(reading), Outcome::Imported));
+        }
         let before = self.runtime.block_on(self.store.rollout_file(&path))?;
         let mut thread = self.runtime.block_on(self.store.thread_of_rollout(&plain_path))?;
-        let base = lineage::base_of(&file.path, self.around.rollouts.as_ref())?;
         let id = base.thread_id.clone().or_else(|| thread.as_ref().map(|row| row.thread_id.clone()));
         report.thread_id.clone_from(&id);
         if thread.is_none()
@@ -342,7 +367,7 @@ impl<'a> Taker<'a> {
         self.batch.bytes += import.lines.byte_count();
         self.batch.imports.add(import, &mut self.packer);
         self.batch.owners.push(owner.clone());
-        if BATCH_BYTES <= self.batch.bytes || BATCH_IMPORTS <= self.batch.imports.len() {
+        if self.batch_bytes <= self.batch.bytes || BATCH_IMPORTS <= self.batch.imports.len() {
             self.send();
         }
         if self.large.is_some() || replaces {

@@ -54,6 +54,7 @@ pub(super) struct Target<'a> {
 /// Append to several threads, each of them once, inside the writer's transaction.
 pub(super) async fn apply(db: &mut SqliteConnection, targets: &[Target<'_>]) -> Result<()> {
     let mut rows = Rows::default();
+    let mut ends = Vec::with_capacity(targets.len());
     for Target { before, prepared, dropped_turns } in targets {
         let thread_key = before.thread_key;
         // A thread without lines has no turns either.
@@ -81,8 +82,9 @@ pub(super) async fn apply(db: &mut SqliteConnection, targets: &[Target<'_>]) -> 
             after.lines += run.line_count;
             after.bytes += run.byte_count;
         }
-        threads::move_end(db, &after, prepared.context_restart.map(|index| before.lines + index)).await?;
+        ends.push((after, prepared.context_restart.map(|index| before.lines + index)));
     }
+    threads::move_ends(db, &ends).await?;
     rows.put(db).await
 }
 
@@ -177,7 +179,7 @@ async fn turn_keys(
 }
 
 /// Rows of one statement: few sizes, so that their texts stay prepared.
-const CHUNKS: [usize; 4] = [64, 16, 4, 1];
+const CHUNKS: [usize; 5] = [256, 64, 16, 4, 1];
 
 /// Cut rows into chunks of few sizes.
 pub(super) fn chunks<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {

@@ -248,17 +248,23 @@ impl Packer {
         }
     }
 
-    /// One zstd frame, when that saves at least a quarter.
-    fn compressed(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
-        if bytes.len() < COMPRESS_FROM_BYTES {
-            return None;
-        }
+    /// One zstd frame.
+    pub fn frame(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         let mut packed = match &mut self.compressor {
             Some(compressor) => compressor.compress(bytes),
             None => zstd::bulk::compress(bytes, ZSTD_LEVEL),
         }
         .ok()?;
         packed.shrink_to_fit();
+        Some(packed)
+    }
+
+    /// One zstd frame, when that saves at least a quarter.
+    fn compressed(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+        if bytes.len() < COMPRESS_FROM_BYTES {
+            return None;
+        }
+        let packed = self.frame(bytes)?;
         (packed.len() <= bytes.len() / 4 * 3).then_some(packed)
     }
 }

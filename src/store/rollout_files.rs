@@ -343,10 +343,7 @@ async fn carry_out_once(
     for chunk in bulk::chunks(&stored) {
         put_files(db, chunk).await?;
     }
-    for import in stored {
-        put_problems(db, import).await?;
-    }
-    Ok(())
+    put_problems(db, &stored).await
 }
 
 /// The ends of several threads' journals.
@@ -453,23 +450,29 @@ async fn put_files(db: &mut SqliteConnection, imports: &[&FileImport]) -> Result
     Ok(())
 }
 
-async fn put_problems(db: &mut SqliteConnection, import: &FileImport) -> Result<()> {
-    let path = &import.file.path;
-    let from = if import.start_anew { Some(0) } else { import.forget_problems_from };
-    if let Some(from) = from {
-        sqlx::query!("delete from import_problems where path = ?1 and line >= ?2", path, from)
-            .execute(&mut *db)
-            .await?;
-    }
-    for problem in &import.problems {
-        sqlx::query!(
-            "insert or replace into import_problems (path, line, reason) values (?1, ?2, ?3)",
-            path,
-            problem.line,
-            problem.reason
-        )
+async fn put_problems(db: &mut SqliteConnection, imports: &[&FileImport]) -> Result<()> {
+    let anew = imports.iter().filter(|import| import.start_anew).map(|import| &import.file.path);
+    let anew = serde_json::json!(anew.collect::<Vec<_>>()).to_string();
+    sqlx::query!("delete from import_problems where path in (select value from json_each(?1))", anew)
         .execute(&mut *db)
         .await?;
+    for import in imports {
+        let path = &import.file.path;
+        if let Some(from) = import.forget_problems_from {
+            sqlx::query!("delete from import_problems where path = ?1 and line >= ?2", path, from)
+                .execute(&mut *db)
+                .await?;
+        }
+        for problem in &import.problems {
+            sqlx::query!(
+                "insert or replace into import_problems (path, line, reason) values (?1, ?2, ?3)",
+                path,
+                problem.line,
+                problem.reason
+            )
+            .execute(&mut *db)
+            .await?;
+        }
     }
     Ok(())
 }

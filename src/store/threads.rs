@@ -62,6 +62,15 @@ impl FromRow<'_, SqliteRow> for ThreadRow {
 }
 
 impl Store {
+    /// The ids of all threads.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn thread_ids(&self) -> Result<Vec<String>> {
+        let mut reader = self.reader().await?;
+        Ok(sqlx::query_scalar!("select thread_id from threads").fetch_all(&mut *reader).await?)
+    }
+
     /// A thread by its id.
     ///
     /// # Errors
@@ -246,6 +255,22 @@ pub(super) async fn move_end(
         end.lines,
         end.bytes,
         context_from_line
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// The same of several threads by one statement.
+pub(super) async fn move_ends(db: &mut SqliteConnection, ends: &[(Counters, Option<i64>)]) -> Result<()> {
+    let ends = ends.iter().map(|(end, context_from)| (end.thread_key, end.lines, end.bytes, context_from));
+    let ends = serde_json::json!(ends.collect::<Vec<_>>()).to_string();
+    sqlx::query!(
+        "update threads set journal_lines = ends.value ->> 1, journal_bytes = ends.value ->> 2,
+             context_from_line = coalesce(ends.value ->> 3, context_from_line)
+         from json_each(?1) as ends
+         where thread_key = ends.value ->> 0",
+        ends
     )
     .execute(db)
     .await?;

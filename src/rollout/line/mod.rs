@@ -7,7 +7,7 @@ mod tagged;
 
 use std::borrow::Cow;
 
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -456,15 +456,7 @@ pub fn same_id(id: &str) -> String {
 }
 
 /// A member of another type than expected is as good as absent.
-fn lenient<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Either<T> {
-        Fits(T),
-        Other(IgnoredAny),
-    }
-    Ok(match Either::deserialize(from)? {
-        Either::Fits(value) => Some(value),
-        Either::Other(_) => None,
-    })
+fn lenient<'de, T: DeserializeOwned, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    // By way of a value, out of which a text is moved however large it is.
+    Ok(T::deserialize(Value::deserialize(from)?).ok())
 }
