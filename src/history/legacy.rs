@@ -40,7 +40,7 @@ pub(super) fn event(state: &mut Projector, event: &mut Event, line_number: i64, 
                 "memoryCitation": memory_citation, "delivery": null, "questions": null,
                 "startedAtMs": null, "completedAtMs": null,
             });
-            let wire = with_text(wire, "text", std::mem::take(message));
+            let wire = with(wire, "text", std::mem::take(message));
             push(state, None, wire, line_number, changes);
         }
         Event::AgentReasoning { text } => reasoning(state, "summary", text, line_number, changes),
@@ -157,8 +157,9 @@ pub(super) fn user_message(
     ensure_open(state, line_number, changes);
     let wire = json!({
         "type": "userMessage", "id": next_id(state), "clientId": message.client_id,
-        "content": content(message), "startedAtMs": null, "completedAtMs": null,
+        "content": null, "startedAtMs": null, "completedAtMs": null,
     });
+    let wire = with(wire, "content", content(message));
     push(state, None, wire, line_number, changes);
 }
 
@@ -169,21 +170,21 @@ fn content(message: UserMessageEvent) -> Value {
     if !message.trim().is_empty() {
         let elements = item::text_elements_to_wire(&json!(text_elements));
         let part = json!({"type": "text", "text": null, "text_elements": elements});
-        content.push(with_text(part, "text", message));
+        content.push(with(part, "text", message));
     }
     let all = |texts: Option<Vec<String>>| texts.unwrap_or_default().into_iter();
     content.extend(
-        all(images).map(|url| with_text(json!({"type": "image", "url": null, "detail": null}), "url", url)),
+        all(images).map(|url| with(json!({"type": "image", "url": null, "detail": null}), "url", url)),
     );
     content.extend(all(local_images).map(|path| json!({"type": "localImage", "path": path, "detail": null})));
-    content.extend(all(audio).map(|url| with_text(json!({"type": "audio", "url": null}), "url", url)));
+    content.extend(all(audio).map(|url| with(json!({"type": "audio", "url": null}), "url", url)));
     content.extend(all(local_audio).map(|path| json!({"type": "localAudio", "path": path})));
     Value::Array(content)
 }
 
-/// An object with a text in the place of a member; `json!` would copy it.
-fn with_text(mut object: Value, member: &str, text: String) -> Value {
-    object[member] = Value::String(text);
+/// An object with another value in the place of a member; `json!` would copy it.
+fn with(mut object: Value, member: &str, value: impl Into<Value>) -> Value {
+    object[member] = value.into();
     object
 }
 
