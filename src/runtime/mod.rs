@@ -11,7 +11,6 @@ pub mod asking;
 pub mod calls;
 pub mod client;
 pub mod clients;
-mod compaction;
 pub mod error;
 pub mod requests;
 
@@ -22,17 +21,12 @@ mod onward;
 pub mod prompt;
 pub mod queue;
 pub mod recorder;
-pub mod review;
 pub mod settings;
-pub mod steering;
-pub mod step;
 mod submissions;
 pub mod thread;
 pub mod turn;
-pub mod user_shell;
 
 mod redact;
-mod response;
 
 pub mod fork;
 pub mod lifecycle;

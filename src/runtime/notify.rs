@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::client::Event;
+use super::recorder::WholeItem;
 use crate::clock::Clock;
 use crate::protocol::approval::ServerRequestResolvedNotification;
 use crate::protocol::error::{ErrorNotification, TurnError};
@@ -112,6 +113,14 @@ impl Notify {
                 started_at_ms,
             },
         )
+    }
+
+    /// `item/started` and `item/completed` of an item that is whole at once.
+    pub fn whole_item(&self, turn_id: &str, item: WholeItem) -> [Event; 2] {
+        [
+            self.item_started(turn_id, item.started, item.at_ms),
+            self.item_completed(turn_id, item.completed, item.at_ms),
+        ]
     }
 
     /// `item/completed`.

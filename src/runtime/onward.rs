@@ -11,19 +11,19 @@ use std::time::Duration;
 use super::Runtime;
 use super::client::Request;
 use super::error::{Result, RuntimeError};
-use super::goals::rules::Edit;
+use super::goals::rules::{Around, Edit, booked};
 use super::goals::{self, texts};
 use super::input::UserMessage;
 use super::settings::Overrides;
 use super::submissions::{Prepared, PreparedTurn};
-use super::thread::{Actor, Command, Reply, Submission};
+use super::thread::{Actor, Command, Reply, Submission, lock};
 use super::turn::{GoalStart, TurnKind, TurnOptions};
 use crate::config::keys::Goals;
 use crate::protocol::goal::ThreadGoalStatus;
 use crate::protocol::settings::ModeKind;
 use crate::protocol::turn::{Turn, TurnStatus};
 use crate::store::StoreError;
-use crate::store::goals::{GoalCharge, GoalEvent, GoalRow};
+use crate::store::goals::{GoalChanged, GoalCharge, GoalEvent, GoalRow};
 use crate::store::queue::QueuedRow;
 
 /// How often other processes' changes of queues are looked for.
@@ -232,11 +232,20 @@ impl Actor {
         }
     }
 
-    /// The queue was changed, here or by another process.
+    /// The queue was changed by a client of this process.
     pub(super) async fn queue_changed(&mut self) {
         self.onward.has_queue = true;
         self.tell_queue_changed();
         self.go_on().await;
+    }
+
+    /// There is something in the queue; if that is news, another process has put it there.
+    pub(super) async fn look_at_queue(&mut self) {
+        if self.onward.has_queue {
+            self.go_on().await;
+        } else {
+            self.queue_changed().await;
+        }
     }
 
     fn tell_queue_changed(&self) {
@@ -288,20 +297,33 @@ impl Actor {
 
     async fn block_goal(&mut self, reason: String) {
         let edit = Edit { status: Some(ThreadGoalStatus::Blocked), ..Edit::default() };
-        let event = GoalEvent { kind: "status".to_owned(), turn_id: None, reason: Some(reason.clone()) };
+        let event = GoalEvent { reason: Some(reason.clone()), ..GoalEvent::of("status") };
         tracing::warn!(thread = self.thread_id, reason, "a goal is blocked");
-        match self.change_goal(edit, event).await {
+        match self.edit_goal(edit, event).await {
             Ok(goal) => self.tell_goal(&goal),
             Err(error) => tracing::error!(%error, "a goal could not be blocked"),
         }
     }
 
-    /// Edit the goal and take over what came of it.
-    async fn change_goal(&mut self, edit: Edit, event: GoalEvent) -> Result<GoalRow> {
-        let (max_budget, time_ms) = (self.goals.max_budget, self.goals.take_time());
-        let goal = self.runtime.edit_goal(&self.thread_id, edit, max_budget, time_ms, event).await?;
-        self.goals.replace(Some(goal.clone()));
-        Ok(goal)
+    /// Change the goal by a rule, in the order of what the running turn charges.
+    async fn change_goal(
+        &self,
+        event: GoalEvent,
+        rule: impl Fn(Option<&GoalRow>, i64) -> std::result::Result<Option<GoalRow>, String>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Result<GoalChanged> {
+        let _in_order = self.recorder.lock().await;
+        Ok(self.goals.change(&self.runtime.store, &self.thread_id, event, rule).await?)
+    }
+
+    async fn edit_goal(&self, edit: Edit, event: GoalEvent) -> Result<GoalRow> {
+        let around = Around::now(&self.runtime.clock, &self.thread_id, self.goals.max_budget);
+        let rule = move |goal: Option<&GoalRow>, time_ms| {
+            edit.apply(goal, &Around { time_ms, ..around.clone() }).map(Some)
+        };
+        goals::edited(self.change_goal(event, rule).await?)
     }
 
     fn tell_goal(&self, goal: &GoalRow) {
@@ -329,16 +351,10 @@ impl Actor {
     async fn goal_set(&mut self, edit: &Edit) -> Result<GoalRow> {
         // Checked before anything is stored for it; the writer applies it to the goal as it is then.
         let known = self.goals.goal();
-        let around = goals::rules::Around {
-            thread_id: self.thread_id.clone(),
-            max_budget: self.goals.max_budget,
-            now_ms: self.runtime.clock.now_ms(),
-            new_id: String::new(),
-            time_ms: 0,
-        };
+        let around = Around::now(&self.runtime.clock, &self.thread_id, self.goals.max_budget);
         edit.apply(known.as_ref(), &around).map_err(RuntimeError::invalid)?;
         self.materialize().await?;
-        let goal = self.change_goal(edit.clone(), GoalEvent::set()).await?;
+        let goal = self.edit_goal(edit.clone(), GoalEvent::set()).await?;
         let is_other = known.is_some_and(|known| known.objective != goal.objective);
         self.record_goal(&goal).await?;
         if let Some(running) = self.running.as_ref().filter(|_| is_other && goal.status == "active") {
@@ -349,10 +365,12 @@ impl Actor {
 
     /// `thread/goal/clear` on a loaded thread.
     pub(super) async fn clear_goal(&mut self, request: Arc<dyn Request>, reply: Reply<bool>) {
-        let outcome = self.runtime.take_goal_away(&self.thread_id).await;
-        if outcome.is_ok() {
-            self.goals.replace(None);
-        }
+        let outcome = if self.goals.goal().is_some() || lock(&self.live).materialized {
+            self.change_goal(GoalEvent::of("cleared"), |_, _| Ok(None)).await
+        } else {
+            Ok(Ok((None, None)))
+        };
+        let outcome = outcome.map(|changed| changed.is_ok_and(|(before, _)| before.is_some()));
         request.reserve_reply();
         let cleared = matches!(outcome, Ok(true));
         let _ = reply.send(outcome);
@@ -376,8 +394,7 @@ impl Actor {
         if self.goals.goal().is_none() {
             return Ok(());
         }
-        let event = GoalEvent { kind: "edited".to_owned(), ..GoalEvent::default() };
-        let goal = self.change_goal(Edit::default(), event).await?;
+        let goal = self.edit_goal(Edit::default(), GoalEvent::of("edited")).await?;
         self.tell_goal(&goal);
         Ok(())
     }
@@ -387,12 +404,11 @@ impl Actor {
         if !self.goals.goal().is_some_and(|goal| goal.deferred) {
             return;
         }
-        let event = GoalEvent { kind: "edited".to_owned(), ..GoalEvent::default() };
-        let rule = Arc::new(|goal: Option<&GoalRow>| {
-            Ok(goal.map(|goal| GoalRow { deferred: false, ..goal.clone() }))
-        });
-        match self.runtime.store.change_goal(&self.thread_id, event, rule).await {
-            Ok(Ok((_, goal))) => self.goals.replace(goal),
+        let released = |goal: Option<&GoalRow>, time_ms| {
+            Ok(goal.map(|goal| GoalRow { deferred: false, ..booked(goal, time_ms) }))
+        };
+        match self.change_goal(GoalEvent::of("edited"), released).await {
+            Ok(Ok(_)) => {}
             Ok(Err(text)) => tracing::error!(text, "the goal of a fork could not be released"),
             Err(error) => tracing::error!(%error, "the goal of a fork could not be released"),
         }
@@ -400,17 +416,30 @@ impl Actor {
 
     /// The provider's limit is over: a goal that waited for that goes on, once.
     pub(super) async fn wake_goal(&mut self) {
-        match self.runtime.woken_goal(&self.thread_id).await {
-            Ok(Some(goal)) => {
-                self.goals.replace(Some(goal.clone()));
+        let now_ms = self.runtime.clock.now_ms();
+        let reason = Some("the provider's limit is over".to_owned());
+        let event = GoalEvent { reason, ..GoalEvent::of("woken") };
+        let rule = move |goal: Option<&GoalRow>, time_ms| Ok(goal.map(|goal| woken(goal, time_ms, now_ms)));
+        match self.change_goal(event, rule).await {
+            Ok(Ok((Some(before), Some(goal)))) if before.status != goal.status => {
                 self.tell_goal(&goal);
                 self.onward.fresh_start();
                 self.go_on().await;
             }
-            Ok(None) => {}
+            Ok(_) => {}
             Err(error) => tracing::error!(%error, "a goal could not be woken"),
         }
     }
+}
+
+/// The goal with its wait over, if that is due: the provider's limit is the only thing that is waited for.
+fn woken(goal: &GoalRow, time_ms: i64, now_ms: i64) -> GoalRow {
+    let goal = booked(goal, time_ms);
+    if goal.wakes_at_ms.is_none_or(|at| at > now_ms) {
+        return goal;
+    }
+    let status = if goal.status == "usageLimited" { "active".to_owned() } else { goal.status };
+    GoalRow { status, wakes_at_ms: None, updated_at_ms: now_ms, ..goal }
 }
 
 enum QueueStart {
@@ -428,38 +457,6 @@ fn busy() -> RuntimeError {
 }
 
 impl Runtime {
-    /// Make a goal active whose limit is over; `None` when it is not due (any more).
-    async fn woken_goal(&self, thread_id: &str) -> Result<Option<GoalRow>> {
-        let now_ms = self.clock.now_ms();
-        let rule = Arc::new(move |goal: Option<&GoalRow>| {
-            Ok(goal.map(|goal| match goal.wakes_at_ms {
-                Some(at) if at <= now_ms => GoalRow {
-                    status: if goal.status == "usageLimited" {
-                        "active".to_owned()
-                    } else {
-                        goal.status.clone()
-                    },
-                    wakes_at_ms: None,
-                    updated_at_ms: now_ms,
-                    ..goal.clone()
-                },
-                _ => goal.clone(),
-            }))
-        });
-        let reason = Some("the provider's limit is over".to_owned());
-        let event = GoalEvent { kind: "woken".to_owned(), turn_id: None, reason };
-        let outcome = self.store.change_goal(thread_id, event, rule).await?;
-        Ok(outcome
-            .ok()
-            .and_then(|(before, after)| {
-                after.filter(|_| {
-                    before
-                        .is_some_and(|before| before.status == "usageLimited" && before.wakes_at_ms.is_some())
-                })
-            })
-            .filter(|goal| goal.status == "active"))
-    }
-
     /// Look for what waits, as long as the process serves: queues that other processes have filled, goals whose time has
     /// come.
     pub(super) fn watch(self: &Arc<Self>) {
@@ -526,9 +523,14 @@ impl Runtime {
 }
 
 impl super::thread::ThreadHandle {
-    /// Another process may have changed the queue.
-    pub(super) fn look_at_queue(&self) {
+    /// A client has changed the queue.
+    pub(super) fn queue_changed(&self) {
         self.post(Command::QueueChanged);
+    }
+
+    /// There is something in the queue.
+    fn look_at_queue(&self) {
+        self.post(Command::LookAtQueue);
     }
 
     /// The time of a goal that waits has come.

@@ -151,7 +151,7 @@ impl Runtime {
     /// Tell a loaded thread that its queue is another.
     fn queue_was_changed(&self, thread_id: &str) {
         if let Some(handle) = self.loaded(thread_id) {
-            handle.look_at_queue();
+            handle.queue_changed();
         }
     }
 

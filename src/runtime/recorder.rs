@@ -13,8 +13,9 @@ use super::error::{Result, RuntimeError};
 use super::input::{self, UserMessage};
 use super::settings::Settings;
 use super::turn::GoalStart;
+use super::turn::compaction;
 use super::view;
-use super::{compaction, git, prompt};
+use super::{git, prompt};
 use crate::clock::Clock;
 use crate::history::context::{self, Context};
 use crate::import::mirror::Mirror;
@@ -94,7 +95,7 @@ pub struct Started {
     /// When.
     pub started_at_ms: i64,
     /// The user's message, if there is one.
-    pub user_item: Option<StartedItem>,
+    pub user_item: Option<WholeItem>,
     /// The settings, with what the model has been told now.
     pub settings: Settings,
     /// The thread's row.
@@ -103,7 +104,7 @@ pub struct Started {
 
 /// An item that is whole at once.
 #[derive(Clone, Debug)]
-pub struct StartedItem {
+pub struct WholeItem {
     /// As `item/started` shows it.
     pub started: Box<RawValue>,
     /// As `item/completed` shows it.
@@ -325,10 +326,7 @@ impl Recorder {
             .await;
         outcome?;
         let turn = view::turn(&TurnRow { started_at_ms: None, ..turn }, Vec::new(), TurnItemsView::NotLoaded);
-        let user_item = match user_item {
-            Some(wire) => Some(started_item(&wire, now_ms)?),
-            None => None,
-        };
+        let user_item = user_item.map(|wire| whole_item(&wire, now_ms));
         Ok(Started { turn, started_at_ms: now_ms, user_item, settings, row: self.row.clone() })
     }
 
@@ -341,7 +339,7 @@ impl Recorder {
         turn: &TurnRow,
         message: &UserMessage,
         settings: &Settings,
-    ) -> Result<StartedItem> {
+    ) -> Result<WholeItem> {
         let now_ms = self.clock.now_ms();
         let content = input::to_model(&message.content, &settings.cwd);
         let wire = user_item(&self.clock, message, now_ms);
@@ -353,7 +351,7 @@ impl Recorder {
                 this.wants_preview().then(|| message.preview()).filter(|text| !text.is_empty());
         })
         .await?;
-        started_item(&wire, now_ms)
+        Ok(whole_item(&wire, now_ms))
     }
 
     /// Record model items, and an item of the wire that they make, of a running turn.
@@ -508,13 +506,12 @@ impl Recorder {
 
     // Compaction --------------------------------------------------------------------------------------------------
 
-    /// What the user said that a compaction may keep, with the numbers of the lines; and the number of the next line.
+    /// What the user said that a compaction may keep, with the numbers of the lines.
     ///
     /// # Errors
     /// The store failed.
-    pub async fn said(&self) -> Result<(Vec<(i64, Box<RawValue>)>, i64)> {
-        let next = if self.materialized { self.row.journal_lines } else { self.memory_lines };
-        Ok((self.gather().await?.said().to_vec(), next))
+    pub async fn said(&self) -> Result<Vec<(i64, Box<RawValue>)>> {
+        Ok(self.gather().await?.said().to_vec())
     }
 
     /// How many tokens the model's context takes up: as the last response said, or about so many.
@@ -586,7 +583,8 @@ impl Recorder {
             self.total_usage =
                 if self.ephemeral { self.total_usage + usage.tokens } else { outcome.total_usage };
         }
-        self.context_tokens = Some(self.estimate().await?);
+        // It is recorded; a size that cannot be told now is estimated when it is asked for.
+        self.context_tokens = self.estimate().await.ok();
         Ok((self.total_usage, outcome.goal))
     }
 
@@ -973,16 +971,11 @@ fn user_item(clock: &Clock, message: &UserMessage, now_ms: i64) -> Value {
     })
 }
 
-fn started_item(wire: &Value, at_ms: i64) -> Result<StartedItem> {
+/// An item that is whole at once, with both its moments.
+pub fn whole_item(wire: &Value, at_ms: i64) -> WholeItem {
     let mut started = wire.clone();
     started["completedAtMs"] = Value::Null;
-    Ok(StartedItem { started: raw(&started)?, completed: raw(wire)?, at_ms })
-}
-
-/// An item as wire JSON text.
-pub fn raw(item: &Value) -> Result<Box<RawValue>> {
-    serde_json::value::to_raw_value(item)
-        .map_err(|error| RuntimeError::Failed(format!("writing an item: {error}")))
+    WholeItem { started: view::raw(&started), completed: view::raw(wire), at_ms }
 }
 
 fn id_prefix(kind: &str) -> Option<&'static str> {

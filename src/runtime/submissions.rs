@@ -12,18 +12,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::asking::Asking;
 use super::client::{Event, Request};
-use super::compaction;
 use super::error::{Result, RuntimeError};
 use super::input::{self, UserMessage};
 use super::prompt;
-use super::recorder::{self, TurnSeed};
-use super::review::{Review, Side};
+use super::recorder::{TurnSeed, WholeItem, whole_item};
 use super::settings::{Overrides, Settings};
-use super::steering::Steering;
-use super::step::NextStep;
 use super::thread::{Actor, Command, Reply, Submission, lock};
-use super::turn::{self, GoalStart, TurnContext, TurnKind, TurnOptions};
-use super::user_shell::{self, UserCommand};
+use super::turn::review::{Review, Side};
+use super::turn::steering::Steering;
+use super::turn::step::NextStep;
+use super::turn::user_shell::{self, UserCommand};
+use super::turn::{self, GoalStart, TurnContext, TurnKind, TurnOptions, compaction};
 use super::view;
 use crate::protocol::input::UserInput;
 use crate::protocol::review::ReviewTarget;
@@ -224,15 +223,14 @@ impl Actor {
         let PreparedTurn { started, message, options, provider, first_item, .. } = prepared;
         let turn_id = started.turn.id.clone();
         if let (Some(item), TurnKind::Review(review)) = (first_item, &options.kind) {
-            self.tell_whole_item(&review.announced, &item, started.started_at_ms);
+            self.tell_whole(&review.announced, whole_item(&item, started.started_at_ms));
         }
         self.set_status(ThreadStatus::Active { active_flags: Vec::new() });
         let mut announced = started.turn.clone();
         announced.started_at = Some(view::seconds(started.started_at_ms));
         self.tell(&self.notify.turn_started(announced));
-        if let Some(item) = &started.user_item {
-            self.tell(&self.notify.item_started(&turn_id, item.started.clone(), item.at_ms));
-            self.tell(&self.notify.item_completed(&turn_id, item.completed.clone(), item.at_ms));
+        if let Some(item) = started.user_item {
+            self.tell_whole(&turn_id, item);
         }
         let cancel = CancellationToken::new();
         let steering = Arc::new(Steering::default());
@@ -344,7 +342,7 @@ impl Actor {
                     && let Ok(mut shown) = serde_json::from_str::<Value>(item.completed.get())
                 {
                     shown["id"] = Value::String(announced);
-                    turn.items.extend(recorder::raw(&shown).ok());
+                    turn.items.push(view::raw(&shown));
                     turn.items_view = TurnItemsView::Full;
                 }
                 request.reserve_reply();
@@ -364,13 +362,10 @@ impl Actor {
             "review": review.hint, "startedAtMs": now_ms, "completedAtMs": now_ms})
     }
 
-    /// Both moments of an item that is whole at once.
-    fn tell_whole_item(&self, turn_id: &str, item: &Value, at_ms: i64) {
-        let mut started = item.clone();
-        started["completedAtMs"] = Value::Null;
-        if let (Ok(started), Ok(completed)) = (recorder::raw(&started), recorder::raw(item)) {
-            self.tell(&self.notify.item_started(turn_id, started, at_ms));
-            self.tell(&self.notify.item_completed(turn_id, completed, at_ms));
+    /// Tell both moments of an item that was whole at once.
+    fn tell_whole(&self, turn_id: &str, item: WholeItem) {
+        for event in self.notify.whole_item(turn_id, item) {
+            self.tell(&event);
         }
     }
 

@@ -9,7 +9,7 @@ use super::client::Request;
 use super::error::{Result, RuntimeError};
 use super::reading::handle_of;
 use super::thread::Command;
-use super::user_shell::UserCommand;
+use super::turn::user_shell::UserCommand;
 use crate::protocol::thread::{
     ThreadBackgroundTerminal, ThreadBackgroundTerminalsCleanParams, ThreadBackgroundTerminalsListParams,
     ThreadBackgroundTerminalsListResponse, ThreadBackgroundTerminalsTerminateParams,

@@ -28,10 +28,9 @@ use super::notify::Notify;
 use super::onward::Onward;
 use super::recorder::Recorder;
 use super::settings::{Overrides, Settings};
-use super::step;
 use super::submissions::Running;
-use super::turn::TurnOptions;
-use super::user_shell::UserCommand;
+use super::turn::user_shell::UserCommand;
+use super::turn::{TurnOptions, step};
 use super::view;
 use crate::config::Config;
 use crate::protocol::review::ReviewTarget;
@@ -138,8 +137,10 @@ pub enum Command {
     QueueAdd(Box<QueuedRow>, Arc<dyn Request>, Reply<QueueChange>),
     /// `thread/queue/start`.
     QueueStart(Option<String>, Arc<dyn Request>, Reply<Turn>),
-    /// The queue was changed otherwise, or may have been by another process.
+    /// The queue was changed otherwise.
     QueueChanged,
+    /// There is something in the queue: another process may have put it there.
+    LookAtQueue,
     /// The time of a goal that waits has come.
     WakeGoal,
     /// Charge the time of the goal up to now (a fork takes a copy).
@@ -418,6 +419,7 @@ impl Actor {
             Command::QueueAdd(row, request, reply) => self.queue_add(*row, request, reply).await,
             Command::QueueStart(id, request, reply) => self.queue_start(id, request, reply).await,
             Command::QueueChanged => self.queue_changed().await,
+            Command::LookAtQueue => self.look_at_queue().await,
             Command::WakeGoal => self.wake_goal().await,
             Command::BookGoal(reply) => {
                 let outcome = self.book_goal().await;

@@ -1,5 +1,6 @@
 //! Stored rows as clients see them.
 
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::protocol::error::TurnError;
@@ -114,4 +115,10 @@ pub fn token_usage(total: TokenCounts, last: TokenCounts, window: Option<i64>) -
 /// The wire's threads and turns have seconds.
 pub fn seconds(ms: i64) -> i64 {
     ms.div_euclid(1000)
+}
+
+/// An item as wire JSON text.
+pub fn raw(item: &Value) -> Box<RawValue> {
+    // The keys of a value are texts and its numbers finite, so that it can always be written.
+    serde_json::value::to_raw_value(item).unwrap_or_default()
 }

@@ -79,6 +79,9 @@ pub struct GoalEvent {
 pub type GoalRule =
     Arc<dyn Fn(Option<&GoalRow>) -> std::result::Result<Option<GoalRow>, String> + Send + Sync>;
 
+/// A goal before and after a change, or the text of the rule that refused it.
+pub type GoalChanged = std::result::Result<(Option<GoalRow>, Option<GoalRow>), String>;
+
 impl Store {
     /// The goal of a thread.
     ///
@@ -101,7 +104,7 @@ impl Store {
         thread_id: &str,
         event: GoalEvent,
         rule: GoalRule,
-    ) -> Result<std::result::Result<(Option<GoalRow>, Option<GoalRow>), String>> {
+    ) -> Result<GoalChanged> {
         let thread_id = thread_id.to_owned();
         let now_ms = self.clock.now_ms();
         self.write(move |db| {

@@ -173,3 +173,32 @@ fn a_queue_has_limits() {
     let short = json!({"threadId": thread, "queuedSubmissionIds": []});
     server.refused("thread/queue/reorder", &short, "must include every queued submission exactly once");
 }
+
+#[test]
+fn a_look_for_what_waits_tells_of_no_change_that_was_none() {
+    let home = Home::new();
+    let soon = i64::try_from(std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs()).unwrap() + 2;
+    let limit = json!({"error": {"type": "usage_limit_reached", "message": "too much", "resets_at": soon}});
+    home.model.script([
+        Reply::default().gate("never"),
+        status(429, &limit.to_string()),
+        say("On it").call("update_goal", "done", &json!({"status": "complete"})),
+        say("Done"),
+    ]);
+    let mut server = home.server();
+    let held = id(&server.start_thread());
+    let turn = server.start_turn(&held, "first");
+    home.model.wait_for_requests(1);
+    server.request("turn/interrupt", &json!({"threadId": held, "turnId": turn}));
+    next_completed(&mut server);
+    add(&mut server, &held, "waits");
+    server.settle();
+    let told = server.events(&held, &["thread/queue/changed"]).len();
+    assert_eq!(told, 1, "the interrupt holds the queue");
+    // The goal of another thread meets a limit and wakes, for which everything that waits is looked at.
+    let other = id(&server.start_thread());
+    server.request("thread/goal/set", &json!({"threadId": other, "objective": "work"}));
+    server.notification_where("thread/goal/updated", |params| params["goal"]["status"] == "complete");
+    server.request("thread/unsubscribe", &json!({"threadId": held}));
+    assert_eq!(server.events(&held, &["thread/queue/changed"]).len(), told);
+}

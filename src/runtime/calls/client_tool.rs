@@ -6,9 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::super::asking::Waiting;
-use super::super::recorder::raw;
-use super::super::thread::TurnReport;
-use super::super::turn::{TurnContext, internal};
+use super::super::turn::TurnContext;
 use super::{Call, Output, Stop};
 use crate::protocol::item::{
     DynamicToolCallOutputContentItem as Content, DynamicToolCallParams, DynamicToolCallResponse,
@@ -51,19 +49,14 @@ fn spec(tool: &Value) -> Value {
 }
 
 pub(super) async fn call(turn: &Arc<TurnContext>, call: &Call<'_>) -> Output {
-    let arguments: Value = match tools::arguments(if call.input.is_empty() { "{}" } else { call.input }) {
-        Ok(arguments) => arguments,
-        Err(text) => return Ok(json!(text)),
-    };
+    let arguments: Value = tools::arguments(if call.input.is_empty() { "{}" } else { call.input })?;
     let started_at_ms = turn.runtime.clock.now_ms();
     let mut wire = json!({
         "type": "dynamicToolCall", "id": call.id, "namespace": call.namespace, "tool": call.name,
         "arguments": arguments, "status": "inProgress", "contentItems": null, "success": null, "durationMs": null,
         "startedAtMs": started_at_ms, "completedAtMs": null,
     });
-    let shown = raw(&wire).map_err(|error| Stop::Failed(internal(error)))?;
-    let event = turn.notify.item_started(&turn.turn.id, shown.clone(), started_at_ms);
-    turn.report(TurnReport::ItemStarted(call.id.to_owned(), shown, Some(event)));
+    turn.item_started(&wire);
     let params = DynamicToolCallParams {
         arguments,
         call_id: call.id.to_owned(),
@@ -73,7 +66,7 @@ pub(super) async fn call(turn: &Arc<TurnContext>, call: &Call<'_>) -> Output {
         turn_id: turn.turn.id.clone(),
     };
     let Some(answer) = turn.asking.ask("item/tool/call", Waiting::Program, &params).await else {
-        return Err(Stop::Interrupted);
+        return Err(Stop::Interrupted.into());
     };
     let failed = |text: &str| DynamicToolCallResponse {
         content_items: vec![Content::InputText { text: text.to_owned() }],
@@ -85,13 +78,11 @@ pub(super) async fn call(turn: &Arc<TurnContext>, call: &Call<'_>) -> Output {
         }
         Err(_) => failed("dynamic tool request failed"),
     };
-    let now_ms = turn.runtime.clock.now_ms();
     wire["status"] = json!(if response.success { "completed" } else { "failed" });
     wire["contentItems"] = json!(response.content_items);
     wire["success"] = json!(response.success);
-    wire["durationMs"] = json!(now_ms - started_at_ms);
-    wire["completedAtMs"] = json!(now_ms);
-    turn.item_done(&[], wire, now_ms).await?;
+    wire["durationMs"] = json!(turn.runtime.clock.now_ms() - started_at_ms);
+    turn.item_done(wire).await?;
     Ok(output(&response.content_items))
 }
 

@@ -13,16 +13,13 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
 use super::super::asking::Waiting;
-use super::super::recorder::raw;
-use super::super::thread::TurnReport;
-use super::super::turn::{TurnContext, internal};
-use super::{Call, Output, Stop, ThreadTools, judge, patch};
+use super::super::turn::TurnContext;
+use super::{Call, CallError, Output, Stop, ThreadTools, judge, patch};
 use crate::protocol::approval::{
     CommandExecutionApprovalDecision as Decision,
     CommandExecutionApprovalDecisionAcceptWithExecpolicyAmendment as Amendment, CommandExecutionApprovalKind,
     CommandExecutionRequestApprovalParams, CommandExecutionRequestApprovalResponse,
 };
-use crate::protocol::error::TurnError;
 use crate::protocol::item::{CommandAction, CommandExecutionOutputDeltaNotification};
 use crate::tools::approval::{self, CommandTraits, Verdict};
 use crate::tools::command::actions::{Action, actions};
@@ -71,10 +68,7 @@ struct Wish {
 }
 
 pub(super) async fn exec_command(turn: &Arc<TurnContext>, call: &Call<'_>) -> Output {
-    let arguments: ExecArguments = match tools::arguments(call.input) {
-        Ok(arguments) => arguments,
-        Err(text) => return Ok(json!(text)),
-    };
+    let arguments: ExecArguments = tools::arguments(call.input)?;
     let cwd = folder(turn, arguments.workdir.as_deref());
     if let Some(found) = heredoc::find(&arguments.cmd) {
         return patch::heredoc(turn, call, &found, &cwd).await;
@@ -94,22 +88,14 @@ pub(super) async fn exec_command(turn: &Arc<TurnContext>, call: &Call<'_>) -> Ou
         justification: arguments.justification,
         prefix_rule: arguments.prefix_rule,
     };
-    let session = match allow_and_start(turn, command, wish).await? {
-        Ok(session) => session,
-        Err(text) => return Ok(json!(text)),
-    };
+    let session = allow_and_start(turn, command, wish).await?;
     look(turn, &session, exec_wait(arguments.yield_time_ms), arguments.max_output_tokens).await
 }
 
 pub(super) async fn write_stdin(turn: &Arc<TurnContext>, call: &Call<'_>) -> Output {
-    let arguments: WriteStdinArguments = match tools::arguments(call.input) {
-        Ok(arguments) => arguments,
-        Err(text) => return Ok(json!(text)),
-    };
-    let session = match turn.tools.sessions.session(arguments.session_id) {
-        Ok(session) => session,
-        Err(error) => return Ok(json!(format!("write_stdin failed: {error}"))),
-    };
+    let arguments: WriteStdinArguments = tools::arguments(call.input)?;
+    let failed = |error: &dyn std::fmt::Display| format!("write_stdin failed: {error}");
+    let session = turn.tools.sessions.session(arguments.session_id).map_err(|error| failed(&error))?;
     if !arguments.chars.is_empty() {
         let told = turn.tools.running().get(&session.id).map(|running| {
             json!({"threadId": &*turn.notify.thread_id, "turnId": running.turn_id, "itemId": running.item_id,
@@ -120,11 +106,9 @@ pub(super) async fn write_stdin(turn: &Arc<TurnContext>, call: &Call<'_>) -> Out
             biased;
             written = session.write(&arguments.chars) => written,
             _ = session.ended() => Ok(()),
-            () = turn.cancel.cancelled() => return Err(Stop::Interrupted),
+            () = turn.cancel.cancelled() => return Err(Stop::Interrupted.into()),
         };
-        if let Err(error) = written {
-            return Ok(json!(format!("write_stdin failed: {error}")));
-        }
+        written.map_err(|error| failed(&error))?;
         if let Some(params) = told {
             turn.tell(turn.notify.event("item/commandExecution/terminalInteraction", &params));
         }
@@ -135,10 +119,7 @@ pub(super) async fn write_stdin(turn: &Arc<TurnContext>, call: &Call<'_>) -> Out
 }
 
 pub(super) async fn shell_command(turn: &Arc<TurnContext>, call: &Call<'_>) -> Output {
-    let arguments: ShellCommandArguments = match tools::arguments(call.input) {
-        Ok(arguments) => arguments,
-        Err(text) => return Ok(json!(text)),
-    };
+    let arguments: ShellCommandArguments = tools::arguments(call.input)?;
     let cwd = folder(turn, arguments.workdir.as_deref());
     if let Some(found) = heredoc::find(&arguments.command) {
         return patch::heredoc(turn, call, &found, &cwd).await;
@@ -157,10 +138,7 @@ pub(super) async fn shell_command(turn: &Arc<TurnContext>, call: &Call<'_>) -> O
         justification: arguments.justification,
         prefix_rule: arguments.prefix_rule,
     };
-    let session = match allow_and_start(turn, command, wish).await? {
-        Ok(session) => session,
-        Err(text) => return Ok(json!(text)),
-    };
+    let session = allow_and_start(turn, command, wish).await?;
     let (output, exit, took) = to_the_end(turn, &session).await?;
     Ok(json!(answer::shell_answer(&output, &exit, took)))
 }
@@ -196,7 +174,7 @@ async fn look(
     let collected = tokio::select! {
         biased;
         collected = session.collect(wait) => collected,
-        () = turn.cancel.cancelled() => return Err(Stop::Interrupted),
+        () = turn.cancel.cancelled() => return Err(Stop::Interrupted.into()),
     };
     if collected.exit.is_some() {
         recorded(turn, session).await;
@@ -221,13 +199,12 @@ async fn recorded(turn: &TurnContext, session: &Session) {
 
 // Whether it may run ------------------------------------------------------------------------------------------------
 
-/// Start a command if that is allowed, asking the clients where that is due; else the text that tells the model why
-/// not.
+/// Start a command if that is allowed, asking the clients where that is due.
 async fn allow_and_start(
     turn: &Arc<TurnContext>,
     command: Command,
     wish: Wish,
-) -> Result<Result<Session, String>, Stop> {
+) -> Result<Session, CallError> {
     let (rules, problems) = Rules::load(turn.runtime.config.home().path());
     for problem in problems {
         tracing::warn!(%problem, "a rule for commands is left out");
@@ -240,23 +217,23 @@ async fn allow_and_start(
     let verdict = approval::command(judge::policy(turn), judge::mode(turn), traits, &command.text);
     let key = (command.argv.clone(), command.cwd.clone(), wish.escalated);
     match verdict {
-        Verdict::Refuse(text) => Ok(Err(text)),
-        Verdict::Run { confined } => start(turn, command, confined, false).await.map_err(Stop::Failed),
+        Verdict::Refuse(text) => Err(text.into()),
+        Verdict::Run { confined } => Ok(start(turn, command, confined, false).await?),
         Verdict::Ask { confined } if turn.tools.allowed().commands.contains(&key) => {
-            start(turn, command, confined, false).await.map_err(Stop::Failed)
+            Ok(start(turn, command, confined, false).await?)
         }
         Verdict::Ask { confined } => {
             let item = Item::new(&command, turn.runtime.clock.now_ms());
-            turn.tell(turn.notify.item_started(&turn.turn.id, item.json("inProgress", "agent"), item.at_ms));
+            turn.announce(&item.wire("inProgress", "agent"));
             match ask(turn, &command, &wish, &rules, item.at_ms).await? {
-                Decided::Run => start(turn, command, confined, true).await.map_err(Stop::Failed),
+                Decided::Run => Ok(start(turn, command, confined, true).await?),
                 Decided::Not { status, text, ends_turn } => {
-                    item.tell_end(turn, status)?;
+                    item.tell_end(turn, status);
                     if ends_turn {
                         turn.cancel.cancel();
-                        return Err(Stop::Interrupted);
+                        return Err(Stop::Interrupted.into());
                     }
-                    Ok(Err(text))
+                    Err(text.into())
                 }
             }
         }
@@ -327,12 +304,15 @@ async fn ask(
 // Running -----------------------------------------------------------------------------------------------------------
 
 /// Start a command and the task that follows it. `announced`: its item was shown with the question.
+///
+/// # Errors
+/// The text that tells the model why it could not start.
 async fn start(
     turn: &Arc<TurnContext>,
     command: Command,
     confined: bool,
     announced: bool,
-) -> Result<Result<Session, String>, TurnError> {
+) -> Result<Session, String> {
     let (events, received) = mpsc::channel(EVENTS_MAX);
     let policy = &turn.config.shell_environment_policy;
     let is_users = command.source == USER_SHELL;
@@ -351,15 +331,18 @@ async fn start(
         Ok(session) => session,
         Err(error) => {
             if announced {
-                item.tell_end(turn, "failed").map_err(internal_stop)?;
+                item.tell_end(turn, "failed");
             }
-            return Ok(Err(refused(&error.to_string())));
+            return Err(refused(&error.to_string()));
         }
     };
     item.process_id = (!is_users).then_some(session.id);
-    let shown = item.json("inProgress", item.source);
-    let event = (!announced).then(|| turn.notify.item_started(&turn.turn.id, shown.clone(), item.at_ms));
-    turn.report(TurnReport::ItemStarted(command.id.clone(), shown, event));
+    let shown = item.wire("inProgress", item.source);
+    if announced {
+        turn.item_goes_on(&shown);
+    } else {
+        turn.item_started(&shown);
+    }
     let (recorded, seen) = watch::channel(false);
     turn.tools.running().insert(
         session.id,
@@ -370,24 +353,20 @@ async fn start(
         session.kill();
     }
     tokio::spawn(follow(turn.clone(), item, session.id, received, recorded));
-    Ok(Ok(session))
-}
-
-fn internal_stop(stop: Stop) -> TurnError {
-    match stop {
-        Stop::Failed(error) => error,
-        Stop::Interrupted => internal(super::super::error::RuntimeError::Failed("interrupted".to_owned())),
-    }
+    Ok(session)
 }
 
 /// `source` of a user's own command.
 pub(in super::super) const USER_SHELL: &str = "userShell";
 
 /// Start a command without asking and without a sandbox: a user's own.
+///
+/// # Errors
+/// The text that says why it could not start.
 pub(in super::super) async fn start_free(
     turn: &Arc<TurnContext>,
     command: Command,
-) -> Result<Result<Session, String>, TurnError> {
+) -> Result<Session, String> {
     start(turn, command, false, false).await
 }
 
@@ -412,9 +391,7 @@ async fn follow(
                 turn.tell(turn.notify.delta("item/commandExecution/outputDelta", &id, &params));
             }
             Event::Ended { exit, aggregated, took } => {
-                let now_ms = turn.runtime.clock.now_ms();
-                let wire = item.ended(&exit, aggregated, took, now_ms);
-                if let Err(error) = turn.item_done(&[], wire, now_ms).await {
+                if let Err(error) = turn.item_done(item.ended(&exit, aggregated, took)).await {
                     tracing::error!(error = %error.message, "the end of a command could not be recorded");
                 }
                 break;
@@ -485,29 +462,20 @@ impl Item {
         })
     }
 
-    fn json(&self, status: &str, source: &str) -> Box<serde_json::value::RawValue> {
-        // Plain values only: this cannot fail.
-        raw(&self.wire(status, source)).unwrap_or_default()
-    }
-
-    fn ended(&self, exit: &Exit, output: String, took: Duration, now_ms: i64) -> Value {
+    fn ended(&self, exit: &Exit, output: String, took: Duration) -> Value {
         let status = if exit.code() == 0 { "completed" } else { "failed" };
         let mut wire = self.wire(status, self.source);
         wire["aggregatedOutput"] = json!(output);
         wire["exitCode"] = json!(exit.code());
         wire["durationMs"] = json!(took.as_millis() as u64);
-        wire["completedAtMs"] = json!(now_ms);
         wire
     }
 
     /// Tell that it did not run. Such an item is not kept (`protocol/approvals.md`, section 9).
-    fn tell_end(&self, turn: &TurnContext, status: &str) -> Result<(), Stop> {
-        let now_ms = turn.runtime.clock.now_ms();
+    fn tell_end(&self, turn: &TurnContext, status: &str) {
         let mut wire = self.wire(status, "agent");
-        wire["completedAtMs"] = json!(now_ms);
-        let json = raw(&wire).map_err(|error| Stop::Failed(internal(error)))?;
-        turn.tell(turn.notify.item_completed(&turn.turn.id, json, now_ms));
-        Ok(())
+        wire["completedAtMs"] = json!(turn.runtime.clock.now_ms());
+        turn.tell_done(&wire);
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::super::goals::rules::Edit;
+use super::super::goals::rules::{Around, Edit};
 use super::super::goals::{self, texts};
 use super::super::thread::TurnReport;
 use super::super::turn::{TurnContext, internal};
@@ -43,78 +43,61 @@ pub(super) async fn get_goal(turn: &Arc<TurnContext>) -> Output {
 }
 
 pub(super) async fn create_goal(turn: &Arc<TurnContext>, call: &Call<'_>) -> Output {
-    let Create { objective, token_budget } = match tools::arguments(call.input) {
-        Ok(arguments) => arguments,
-        Err(text) => return Ok(json!(text.trim_start_matches("failed to parse function arguments: "))),
-    };
+    let Create { objective, token_budget } = tools::arguments(call.input)
+        .map_err(|text| text.trim_start_matches("failed to parse function arguments: ").to_owned())?;
     let edit = Edit {
         objective: Some(objective),
         status: Some(ThreadGoalStatus::Active),
         token_budget: token_budget.map(Some),
     };
-    let around = around(turn);
-    let rule = Arc::new(move |goal: Option<&GoalRow>| match goal {
+    change(turn, GoalEvent::set(), false, move |goal, around| match goal {
         Some(goal) if goal.status != "complete" => Err(UNFINISHED.to_owned()),
         // A goal that is complete makes room for another.
-        _ => edit.apply(None, &around).map(Some),
-    });
-    change(turn, GoalEvent { turn_id: Some(turn.turn.id.clone()), ..GoalEvent::set() }, rule, false).await
+        _ => edit.apply(None, around),
+    })
+    .await
 }
 
 pub(super) async fn update_goal(turn: &Arc<TurnContext>, call: &Call<'_>) -> Output {
-    let Update { status } = match tools::arguments(call.input) {
-        Ok(arguments) => arguments,
-        Err(text) => return Ok(json!(text)),
-    };
+    let Update { status } = tools::arguments(call.input)?;
     let status = match status.as_str() {
         "complete" => ThreadGoalStatus::Complete,
         "blocked" => ThreadGoalStatus::Blocked,
         "paused" => ThreadGoalStatus::Paused,
-        _ => return Ok(json!(OTHER_STATUS)),
+        _ => return Err(OTHER_STATUS.to_owned().into()),
     };
     let edit = Edit { status: Some(status), ..Edit::default() };
-    let around = around(turn);
-    let rule = Arc::new(move |goal: Option<&GoalRow>| match goal {
+    let event = GoalEvent { reason: Some("the model said so".to_owned()), ..GoalEvent::of("status") };
+    change(turn, event, status == ThreadGoalStatus::Complete, move |goal, around| match goal {
         None => Err("cannot update goal because this thread has no goal".to_owned()),
-        goal => edit.apply(goal, &around).map(Some),
-    });
-    let event = GoalEvent {
-        kind: "status".to_owned(),
-        turn_id: Some(turn.turn.id.clone()),
-        reason: Some("the model said so".to_owned()),
-    };
-    change(turn, event, rule, status == ThreadGoalStatus::Complete).await
+        goal => edit.apply(goal, around),
+    })
+    .await
 }
 
-fn around(turn: &TurnContext) -> goals::rules::Around {
-    goals::rules::Around {
-        thread_id: turn.notify.thread_id.to_string(),
-        max_budget: turn.goals.max_budget,
-        now_ms: turn.runtime.clock.now_ms(),
-        new_id: turn.runtime.clock.new_random_id().to_string(),
-        time_ms: turn.goals.take_time(),
-    }
-}
-
+/// Change the goal by a rule, and tell of it.
 async fn change(
-    turn: &Arc<TurnContext>,
+    turn: &TurnContext,
     event: GoalEvent,
-    rule: crate::store::goals::GoalRule,
     reports: bool,
+    rule: impl Fn(Option<&GoalRow>, &Around) -> Result<GoalRow, String> + Send + Sync + 'static,
 ) -> Output {
-    let thread_id = &turn.notify.thread_id;
-    match turn.runtime.store.change_goal(thread_id, event, rule).await.map_err(failed)? {
-        Err(text) => Ok(json!(text)),
-        Ok((_, goal)) => {
-            turn.goals.replace(goal.clone());
-            if let Some(goal) = &goal {
-                let told = goals::updated(&turn.runtime.clock, thread_id, goal, Some(&turn.turn.id));
-                turn.report(TurnReport::ToAll(told));
-            }
-            let report = goal.as_ref().filter(|_| reports).and_then(texts::completion_report);
-            Ok(result(turn, goal.as_ref(), report))
-        }
+    let (thread_id, clock) = (&turn.notify.thread_id, &turn.runtime.clock);
+    let event = GoalEvent { turn_id: Some(turn.turn.id.clone()), ..event };
+    let around = Around::now(clock, thread_id, turn.goals.max_budget);
+    let changed = {
+        let _in_order = turn.recorder.lock().await;
+        let rule = move |goal: Option<&GoalRow>, time_ms| {
+            rule(goal, &Around { time_ms, ..around.clone() }).map(Some)
+        };
+        turn.goals.change(&turn.runtime.store, thread_id, event, rule).await.map_err(failed)?
+    };
+    let (_, goal) = changed?;
+    if let Some(goal) = &goal {
+        turn.report(TurnReport::ToAll(goals::updated(clock, thread_id, goal, Some(&turn.turn.id))));
     }
+    let report = goal.as_ref().filter(|_| reports).and_then(texts::completion_report);
+    Ok(result(turn, goal.as_ref(), report))
 }
 
 fn result(turn: &TurnContext, goal: Option<&GoalRow>, report: Option<&str>) -> Value {

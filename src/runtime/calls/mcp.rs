@@ -9,9 +9,7 @@ use tokio::sync::mpsc;
 
 use super::super::asking::Waiting;
 use super::super::mcp::{Caller, Entry};
-use super::super::recorder::raw;
-use super::super::thread::TurnReport;
-use super::super::turn::{TurnContext, internal};
+use super::super::turn::TurnContext;
 use super::{Call, Output, Stop, judge};
 use crate::protocol::approval::AskForApproval;
 use crate::protocol::item::McpToolCallProgressNotification;
@@ -61,10 +59,7 @@ pub(super) async fn call(
     (entry, server, tool): (Arc<Entry>, Arc<Server>, Tool),
 ) -> Output {
     let text = if call.input.trim().is_empty() { "{}" } else { call.input };
-    let arguments: Map<String, Value> = match tools::arguments(text) {
-        Ok(arguments) => arguments,
-        Err(text) => return Ok(json!(text)),
-    };
+    let arguments: Map<String, Value> = tools::arguments(text)?;
     let started_at_ms = turn.runtime.clock.now_ms();
     let mut wire = json!({
         "type": "mcpToolCall", "id": call.id, "server": entry.name, "environmentId": null, "tool": tool.name,
@@ -72,9 +67,7 @@ pub(super) async fn call(
         "readOnlyHint": tool.read_only, "result": null, "error": null, "durationMs": null,
         "startedAtMs": started_at_ms, "completedAtMs": null,
     });
-    let shown = raw(&wire).map_err(|error| Stop::Failed(internal(error)))?;
-    let event = turn.notify.item_started(&turn.turn.id, shown.clone(), started_at_ms);
-    turn.report(TurnReport::ItemStarted(call.id.to_owned(), shown, Some(event)));
+    turn.item_started(&wire);
     let began = Instant::now();
     let ended = match refusal(turn, &entry, &tool, &arguments).await? {
         Some(reason) => Ended::Failed(reason),
@@ -85,10 +78,8 @@ pub(super) async fn call(
         }
     };
     let took = began.elapsed();
-    let now_ms = turn.runtime.clock.now_ms();
     let output = finish(&mut wire, ended, took);
-    wire["completedAtMs"] = json!(now_ms);
-    turn.item_done(&[], wire, now_ms).await?;
+    turn.item_done(wire).await?;
     Ok(output)
 }
 

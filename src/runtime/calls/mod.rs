@@ -1,9 +1,9 @@
 //! What the model calls: which tools it is offered, and how each call is carried out.
 //!
 //! To add a tool: an arm in `dispatch` that calls a function of the form `async fn(&Arc<TurnContext>, &Call) ->
-//! Output`, and its description in `offered`. A tool records its items through `TurnContext::item_done`, asks the
-//! clients through `TurnContext::asking`, and stops with `Stop::Interrupted` when that gives no answer. What the
-//! model did wrong is an output like any other: it is told, and the turn goes on.
+//! Output`, and its description in `offered`. A tool tells and records its items (`TurnContext::item_started`,
+//! `TurnContext::item_done`), asks the clients through `TurnContext::asking`, and stops with `Stop::Interrupted` when that
+//! gives no answer. What the model did wrong is told to it (`CallError::Told`), and the turn goes on.
 //!
 //! The calls of one response run side by side; their outputs are given in the order of the calls.
 
@@ -79,8 +79,29 @@ impl From<TurnError> for Stop {
     }
 }
 
+/// Why a call was not carried out.
+#[derive(Debug)]
+pub(super) enum CallError {
+    /// The model did something wrong, or was refused: it is told this, and the turn goes on.
+    Told(String),
+    /// The turn does not go on.
+    Stopped(Stop),
+}
+
+impl From<String> for CallError {
+    fn from(text: String) -> CallError {
+        CallError::Told(text)
+    }
+}
+
+impl<S: Into<Stop>> From<S> for CallError {
+    fn from(stop: S) -> CallError {
+        CallError::Stopped(stop.into())
+    }
+}
+
 /// What the model gets for a call: a text, or a list of parts.
-pub(super) type Output = Result<Value, Stop>;
+pub(super) type Output = Result<Value, CallError>;
 
 /// What became of the calls of a response.
 pub(super) struct CarriedOut {
@@ -95,7 +116,11 @@ pub(super) async fn carry_out(turn: &Arc<TurnContext>, calls: &[Value]) -> Carri
     let running = calls.iter().map(|item| async move {
         let call = Call::of(item);
         let kind = if call.custom { "custom_tool_call_output" } else { "function_call_output" };
-        let output = dispatch(turn, &call).await?;
+        let output = match dispatch(turn, &call).await {
+            Ok(output) => output,
+            Err(CallError::Told(text)) => json!(text),
+            Err(CallError::Stopped(stop)) => return Err(stop),
+        };
         Ok::<Value, Stop>(json!({"type": kind, "call_id": call.id, "output": output}))
     });
     let mut carried = CarriedOut { outputs: Vec::new(), stop: None };

@@ -11,9 +11,7 @@ use serde_json::{Value, json};
 
 use super::super::asking::Waiting;
 use super::super::client::Event;
-use super::super::recorder::raw;
-use super::super::thread::TurnReport;
-use super::super::turn::{TurnContext, internal};
+use super::super::turn::TurnContext;
 use super::{Call, Output, Stop, judge};
 use crate::protocol::approval::{
     FileChangeApprovalDecision as Decision, FileChangeRequestApprovalParams,
@@ -53,23 +51,18 @@ async fn carry_out(
 ) -> Output {
     // One patch at a time, so that the second of a reply is checked against what the first has written.
     let mut diff = turn.diff.lock().await;
-    let changes = match fit(text, cwd) {
-        Ok(changes) => changes,
-        Err(problem) => return Ok(json!(problem)),
-    };
+    let changes = fit(text, cwd)?;
     let in_roots = judge::may_write(turn, changes.iter().flat_map(Change::touched));
     let mut verdict = approval::patch(judge::policy(turn), judge::mode(turn), in_roots);
     if matches!(verdict, Verdict::Ask { .. }) && is_allowed(turn, &changes) {
         verdict = Verdict::Run { confined: false };
     }
     if let Verdict::Refuse(text) = verdict {
-        return Ok(json!(text));
+        return Err(text.into());
     }
     let item = Item { id: call.id, at_ms: turn.runtime.clock.now_ms(), changes: wire_changes(&changes) };
-    let shown = raw(&item.wire("inProgress")).map_err(|error| Stop::Failed(internal(error)))?;
-    let event = turn.notify.item_started(&turn.turn.id, shown.clone(), item.at_ms);
     if matches!(verdict, Verdict::Ask { .. }) {
-        turn.tell(event);
+        turn.announce(&item.wire("inProgress"));
         // Others may ask and write meanwhile; what was checked is checked again when it is applied.
         drop(diff);
         if let Some(refusal) = ask(turn, &item, &changes).await? {
@@ -78,7 +71,7 @@ async fn carry_out(
         }
         diff = turn.diff.lock().await;
     } else {
-        turn.report(TurnReport::ItemStarted(call.id.to_owned(), shown, Some(event)));
+        turn.item_started(&item.wire("inProgress"));
     }
     let started = Instant::now();
     let applied = tokio::task::block_in_place(|| apply(&changes));
@@ -169,10 +162,7 @@ impl Item<'_> {
     }
 
     async fn done(&self, turn: &TurnContext, status: &str) -> Result<(), Stop> {
-        let now_ms = turn.runtime.clock.now_ms();
-        let mut wire = self.wire(status);
-        wire["completedAtMs"] = json!(now_ms);
-        Ok(turn.item_done(&[], wire, now_ms).await?)
+        Ok(turn.item_done(self.wire(status)).await?)
     }
 }
 

@@ -102,10 +102,7 @@ struct Files {
 }
 
 pub(super) async fn request_permissions(turn: &Arc<TurnContext>, call: &Call<'_>) -> Output {
-    let arguments: Arguments = match tools::arguments(call.input) {
-        Ok(arguments) => arguments,
-        Err(text) => return Ok(json!(text)),
-    };
+    let arguments: Arguments = tools::arguments(call.input)?;
     let nothing = GrantedPermissionProfile { file_system: None, network: None };
     if !may_ask(&turn.settings.approval_policy) {
         return Ok(granted(&nothing, PermissionGrantScope::Turn));
@@ -135,7 +132,7 @@ pub(super) async fn request_permissions(turn: &Arc<TurnContext>, call: &Call<'_>
     };
     let method = "item/permissions/requestApproval";
     let Some(answer) = turn.asking.ask(method, Waiting::Approval, &params).await else {
-        return Err(Stop::Interrupted);
+        return Err(Stop::Interrupted.into());
     };
     let response = answer
         .ok()

@@ -11,10 +11,7 @@ use crate::tools;
 use crate::tools::plan::{PLAN_UPDATED, PlanArguments, StepStatus};
 
 pub(super) fn update_plan(turn: &Arc<TurnContext>, call: &Call<'_>) -> Output {
-    let arguments: PlanArguments = match tools::arguments(call.input) {
-        Ok(arguments) => arguments,
-        Err(text) => return Ok(json!(text)),
-    };
+    let arguments: PlanArguments = tools::arguments(call.input)?;
     let plan = arguments
         .plan
         .into_iter()

@@ -33,10 +33,7 @@ pub(super) async fn request_user_input(turn: &Arc<TurnContext>, call: &Call<'_>)
         let mode = mode_name(turn.settings.mode);
         return Ok(json!(format!("request_user_input is unavailable in {mode} mode")));
     }
-    let arguments: Arguments = match tools::arguments(call.input) {
-        Ok(arguments) => arguments,
-        Err(text) => return Ok(json!(text)),
-    };
+    let arguments: Arguments = tools::arguments(call.input)?;
     let questions = arguments
         .questions
         .into_iter()
@@ -59,7 +56,7 @@ pub(super) async fn request_user_input(turn: &Arc<TurnContext>, call: &Call<'_>)
     };
     let method = "item/tool/requestUserInput";
     let Some(answer) = turn.asking.ask(method, Waiting::UserInput, &params).await else {
-        return Err(Stop::Interrupted);
+        return Err(Stop::Interrupted.into());
     };
     let answered = answer
         .ok()

@@ -19,7 +19,7 @@ use crate::protocol::goal::{
     ThreadGoal, ThreadGoalClearParams, ThreadGoalClearedNotification, ThreadGoalGetParams,
     ThreadGoalSetParams, ThreadGoalUpdatedNotification,
 };
-use crate::store::goals::{GoalEvent, GoalRow};
+use crate::store::goals::{GoalChanged, GoalEvent, GoalRow};
 use rules::{Around, Edit};
 
 /// The switch of goals; they are on unless it says otherwise.
@@ -44,7 +44,7 @@ impl Runtime {
             return Ok(to_wire(&thread_id, &goal));
         }
         let max_budget = self.config.load().config.goals.max_goal_token_budget;
-        let goal = self.edit_goal(&thread_id, edit, max_budget, 0, GoalEvent::set()).await?;
+        let goal = self.edit_goal(&thread_id, edit, max_budget, GoalEvent::set()).await?;
         request.reserve_reply();
         self.clients.broadcast(&updated(&self.clock, &thread_id, &goal, None));
         Ok(to_wire(&thread_id, &goal))
@@ -73,7 +73,8 @@ impl Runtime {
             let request = request.clone();
             return handle.ask(|reply| Command::ClearGoal(request, reply)).await;
         }
-        let cleared = self.take_goal_away(&thread_id).await?;
+        let outcome = self.store.change_goal(&thread_id, GoalEvent::of("cleared"), Arc::new(|_| Ok(None)));
+        let cleared = outcome.await?.is_ok_and(|(before, _)| before.is_some());
         request.reserve_reply();
         if cleared {
             self.clients.broadcast(&goal_cleared(&self.clock, &thread_id));
@@ -81,38 +82,17 @@ impl Runtime {
         Ok(cleared)
     }
 
-    /// Delete the goal of a thread.
-    pub(super) async fn take_goal_away(&self, thread_id: &str) -> Result<bool> {
-        if self.store.thread(thread_id).await?.is_none() {
-            return Ok(false);
-        }
-        let event = GoalEvent { kind: "cleared".to_owned(), ..GoalEvent::default() };
-        let outcome = self.store.change_goal(thread_id, event, Arc::new(|_| Ok(None))).await?;
-        Ok(outcome.is_ok_and(|(before, _)| before.is_some()))
-    }
-
-    /// Edit the goal of a stored thread.
-    pub(super) async fn edit_goal(
+    /// Edit the goal of a stored thread that is not loaded.
+    async fn edit_goal(
         &self,
         thread_id: &str,
         edit: Edit,
         max_budget: Option<i64>,
-        time_ms: i64,
         event: GoalEvent,
     ) -> Result<GoalRow> {
-        let around = Around {
-            thread_id: thread_id.to_owned(),
-            max_budget,
-            now_ms: self.clock.now_ms(),
-            new_id: self.clock.new_random_id().to_string(),
-            time_ms,
-        };
+        let around = Around::now(&self.clock, thread_id, max_budget);
         let rule = Arc::new(move |goal: Option<&GoalRow>| edit.apply(goal, &around).map(Some));
-        match self.store.change_goal(thread_id, event, rule).await? {
-            Ok((_, Some(goal))) => Ok(goal),
-            Ok((_, None)) => Err(RuntimeError::Failed("the goal was lost while it was edited".to_owned())),
-            Err(text) => Err(RuntimeError::invalid(text)),
-        }
+        edited(self.store.change_goal(thread_id, event, rule).await?)
     }
 
     /// The id of a thread that may have a goal, loaded or not.
@@ -144,10 +124,24 @@ fn feature_disabled() -> RuntimeError {
     RuntimeError::invalid("goals feature is disabled")
 }
 
+/// The goal that an edit has come to.
+pub(super) fn edited(changed: GoalChanged) -> Result<GoalRow> {
+    match changed {
+        Ok((_, Some(goal))) => Ok(goal),
+        Ok((_, None)) => Err(RuntimeError::Failed("the goal was lost while it was edited".to_owned())),
+        Err(text) => Err(RuntimeError::invalid(text)),
+    }
+}
+
 impl GoalEvent {
+    /// A change of this kind.
+    pub(super) fn of(kind: &str) -> GoalEvent {
+        GoalEvent { kind: kind.to_owned(), ..GoalEvent::default() }
+    }
+
     /// A client or the model sets it.
     pub(super) fn set() -> GoalEvent {
-        GoalEvent { kind: "set".to_owned(), ..GoalEvent::default() }
+        GoalEvent::of("set")
     }
 }
 

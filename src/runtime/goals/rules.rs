@@ -1,5 +1,6 @@
 //! The rules of goals as pure functions (`protocol/goals.md`, section 1).
 
+use crate::clock::Clock;
 use crate::protocol::goal::ThreadGoalStatus;
 use crate::store::goals::GoalRow;
 
@@ -30,6 +31,19 @@ pub struct Around {
     pub new_id: String,
     /// Active time since the last charge, booked on the old state first.
     pub time_ms: i64,
+}
+
+impl Around {
+    /// For an edit now; no time is booked.
+    pub fn now(clock: &Clock, thread_id: &str, max_budget: Option<i64>) -> Around {
+        Around {
+            thread_id: thread_id.to_owned(),
+            max_budget,
+            now_ms: clock.now_ms(),
+            new_id: clock.new_random_id().to_string(),
+            time_ms: 0,
+        }
+    }
 }
 
 impl Edit {

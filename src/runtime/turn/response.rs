@@ -5,9 +5,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use serde_json::{Value, json};
 
-use super::recorder::raw;
-use super::thread::TurnReport;
-use super::turn::{RunningTurn, internal};
+use super::RunningTurn;
 use crate::model::client::ResponseStream;
 use crate::model::error::ModelError;
 use crate::model::event::{ModelEvent, Usage};
@@ -46,8 +44,6 @@ pub(super) struct DoneItem {
     pub(super) model_item: Value,
     /// As clients see it.
     pub(super) wire: Value,
-    /// When.
-    pub(super) at_ms: i64,
 }
 
 /// An item that has begun.
@@ -109,7 +105,7 @@ impl<'a> Response<'a> {
 
     async fn on_event(&mut self, event: ModelEvent) -> Result<(), TurnError> {
         match event {
-            ModelEvent::ItemAdded(item) => self.item_added(&item)?,
+            ModelEvent::ItemAdded(item) => self.item_added(&item),
             ModelEvent::TextDelta { item_id, delta } => {
                 self.delta(&item_id, "item/agentMessage/delta", &delta, &[])
             }
@@ -154,57 +150,47 @@ impl<'a> Response<'a> {
         self.turn.tell(context.notify.delta(method, &open.id, &params));
     }
 
-    fn item_added(&mut self, item: &Value) -> Result<(), TurnError> {
-        let Some(shown) = self.wire(item, None) else { return Ok(()) };
-        self.start(item, shown)
+    fn item_added(&mut self, item: &Value) {
+        if let Some(shown) = self.wire(item, None) {
+            let opened = self.start(item, shown);
+            self.open.push(opened);
+        }
     }
 
     /// Announce an item.
-    fn start(&mut self, item: &Value, mut shown: Value) -> Result<(), TurnError> {
+    fn start(&self, item: &Value, mut shown: Value) -> Open {
         let now_ms = self.turn.context.runtime.clock.now_ms();
         shown["startedAtMs"] = json!(now_ms);
-        let id = shown["id"].as_str().unwrap_or_default().to_owned();
-        let json = raw(&shown).map_err(internal)?;
-        let event = self.turn.context.notify.item_started(&self.turn.context.turn.id, json.clone(), now_ms);
-        self.turn.report(TurnReport::Event(event));
-        let model_id = item["id"].as_str().unwrap_or(&id).to_owned();
-        self.open.push(Open { model_id, id: id.into(), started_at_ms: now_ms });
-        Ok(())
+        self.turn.context.announce(&shown);
+        let id = shown["id"].as_str().unwrap_or_default();
+        let model_id = item["id"].as_str().unwrap_or(id).to_owned();
+        Open { model_id, id: id.into(), started_at_ms: now_ms }
     }
 
     /// An item is whole: record it, then tell.
     async fn item_done(&mut self, item: Value) -> Result<(), TurnError> {
         match item["type"].as_str() {
             Some("function_call" | "custom_tool_call") => {
-                self.turn.record_items(std::slice::from_ref(&item), None).await?;
+                self.turn.context.record_items(std::slice::from_ref(&item), None).await?;
                 self.calls.push(item);
                 return Ok(());
             }
             Some("message" | "reasoning" | "web_search_call") => {}
-            _ => return self.turn.record_items(&[item], None).await,
+            _ => return self.turn.context.record_items(&[item], None).await,
         }
         let announced =
             item["id"].as_str().and_then(|id| self.open.iter().position(|open| open.model_id == id));
         let opened = announced.map(|at| self.open.swap_remove(at));
         let Some(shown) = self.wire(&item, opened.as_ref().map(|open| &*open.id)) else {
-            return self.turn.record_items(&[item], None).await;
+            return self.turn.context.record_items(&[item], None).await;
         };
-        let opened = match opened {
-            Some(opened) => opened,
-            None => {
-                self.start(&item, shown.clone())?;
-                match self.open.pop() {
-                    Some(opened) => opened,
-                    None => return Ok(()),
-                }
-            }
-        };
+        let opened = opened.unwrap_or_else(|| self.start(&item, shown.clone()));
         let now_ms = self.turn.context.runtime.clock.now_ms();
         let mut wire = shown;
         if wire["type"] == "agentMessage" && self.turn.context.side.is_some() {
             // A reviewer's raw answer is announced only; the turn ends with what is made of it.
             self.turn.last_message = Some(wire);
-            return self.turn.record_items(&[item], None).await;
+            return self.turn.context.record_items(&[item], None).await;
         }
         wire["id"] = json!(&*opened.id);
         wire["startedAtMs"] = json!(opened.started_at_ms);
@@ -213,7 +199,7 @@ impl<'a> Response<'a> {
         if is_message {
             self.turn.last_message = Some(wire.clone());
         }
-        let done = DoneItem { model_item: item, wire, at_ms: now_ms };
+        let done = DoneItem { model_item: item, wire };
         if is_message && self.comes_with_the_end() {
             self.last_item = Some(done);
             return Ok(());

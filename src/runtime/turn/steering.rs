@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::input::UserMessage;
+use crate::runtime::input::UserMessage;
 
 /// The queue between a thread and its running turn.
 #[derive(Debug, Default)]

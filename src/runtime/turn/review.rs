@@ -11,16 +11,16 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use super::error::{Result, RuntimeError};
-use super::prompt;
-use super::recorder::{ResponseUsage, raw};
-use super::settings::Settings;
-use super::turn::{RunningTurn, internal};
+use super::RunningTurn;
+use super::charge::{Recorded, Rest};
 use crate::history::context::to_input;
 use crate::protocol::error::TurnError;
 use crate::protocol::review::ReviewTarget;
 use crate::protocol::turn::TurnStatus;
-use crate::store::goals::GoalRow;
+use crate::runtime::error::{Result, RuntimeError};
+use crate::runtime::prompt;
+use crate::runtime::recorder::ResponseUsage;
+use crate::runtime::settings::Settings;
 
 /// What is reviewed.
 #[derive(Clone, Debug)]
@@ -79,11 +79,11 @@ impl Review {
 
 /// A conversation with the model beside the thread's.
 #[derive(Debug, Default)]
-pub(super) struct Side(Mutex<Vec<Arc<RawValue>>>);
+pub(in crate::runtime) struct Side(Mutex<Vec<Arc<RawValue>>>);
 
 impl Side {
     /// The conversation of a review so far: the environment and the task.
-    pub(super) fn of_review(settings: &Settings, today: &str, task: &str) -> Side {
+    pub(in crate::runtime) fn of_review(settings: &Settings, today: &str, task: &str) -> Side {
         let fresh = Settings { told: Vec::new(), ..settings.clone() };
         let (mut items, _) = prompt::context_messages(&fresh, None, today);
         items.push(
@@ -93,12 +93,12 @@ impl Side {
     }
 
     /// Add model items.
-    pub(super) async fn push(&self, items: &[Value]) {
+    pub(in crate::runtime) async fn push(&self, items: &[Value]) {
         self.0.lock().await.extend(items.iter().filter_map(to_model));
     }
 
     /// All model items.
-    pub(super) async fn input(&self) -> Vec<Arc<RawValue>> {
+    pub(in crate::runtime) async fn input(&self) -> Vec<Arc<RawValue>> {
         self.0.lock().await.clone()
     }
 }
@@ -189,10 +189,10 @@ fn rendered(answer: &str) -> String {
 
 impl RunningTurn {
     /// The reviewer has answered: its result becomes part of the thread, and the turn ends.
-    pub(super) async fn finish_review(
+    pub(in crate::runtime) async fn finish_review(
         &mut self,
         usage: Option<&ResponseUsage>,
-    ) -> std::result::Result<(crate::store::rows::TokenCounts, Option<GoalRow>), TurnError> {
+    ) -> std::result::Result<Recorded, TurnError> {
         let context = self.context.clone();
         let answer = self.last_message.take();
         let text = rendered(answer.as_ref().and_then(|item| item["text"].as_str()).unwrap_or_default());
@@ -200,7 +200,7 @@ impl RunningTurn {
         let id = || context.runtime.clock.new_id().to_string();
         let exited = json!({"type": "exitedReviewMode", "id": id(), "review": text,
             "startedAtMs": now_ms, "completedAtMs": now_ms});
-        self.whole_item(&[], exited).await?;
+        context.whole_item(&[], &exited).await?;
         let message = json!({"type": "agentMessage", "id": format!("msg_{}", id()), "text": text, "phase": null,
             "moderation": null, "memoryCitation": null, "delivery": null, "questions": null,
             "startedAtMs": now_ms, "completedAtMs": now_ms});
@@ -210,28 +210,10 @@ impl RunningTurn {
             json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": told}]}),
             json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}),
         ];
-        self.whole_item(&items, message.clone()).await?;
+        context.whole_item(&items, &message).await?;
         self.last_message = Some(message);
         let end = self.turn_end(TurnStatus::Completed, None);
-        let charge = self.charge(None);
-        let mut recorder = context.recorder.lock().await;
-        recorder.response_done(&context.turn.id, None, &[], usage, Some(&end), charge).await.map_err(internal)
-    }
-
-    /// Record an item that is whole at once, with model items of the thread, and tell both its moments.
-    async fn whole_item(&self, items: &[Value], wire: Value) -> std::result::Result<(), TurnError> {
-        let context = &self.context;
-        let at_ms = wire["completedAtMs"].as_i64().unwrap_or_default();
-        let mut started = wire.clone();
-        started["completedAtMs"] = Value::Null;
-        let (started, completed) = (raw(&started).map_err(internal)?, raw(&wire).map_err(internal)?);
-        {
-            let mut recorder = context.recorder.lock().await;
-            recorder.items(&context.turn.id, items, Some(&wire)).await.map_err(internal)?;
-        }
-        self.tell(context.notify.item_started(&context.turn.id, started, at_ms));
-        self.tell(context.notify.item_completed(&context.turn.id, completed, at_ms));
-        Ok(())
+        self.record_response(Rest { usage, end: Some(&end), ..Rest::default() }, None).await
     }
 }
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::calls::Stop;
-use super::calls::command::{self, Command, USER_SHELL};
+use super::TurnContext;
 use super::steering::Job;
-use super::turn::TurnContext;
 use crate::protocol::error::TurnError;
+use crate::runtime::calls::Stop;
+use crate::runtime::calls::command::{self, Command, USER_SHELL};
 use crate::tools::exec::answer::shell_answer;
 use crate::tools::exec::shell::wrap;
 
@@ -26,7 +26,7 @@ pub struct UserCommand {
 }
 
 /// Run it to its end: what the model is told of it.
-pub(super) async fn run(turn: &Arc<TurnContext>, command: &UserCommand) -> Result<Value, Stop> {
+pub(in crate::runtime) async fn run(turn: &Arc<TurnContext>, command: &UserCommand) -> Result<Value, Stop> {
     let spec = Command {
         id: turn.runtime.clock.new_id().to_string(),
         text: command.text.clone(),
@@ -36,7 +36,7 @@ pub(super) async fn run(turn: &Arc<TurnContext>, command: &UserCommand) -> Resul
         timeout: command.timeout,
         source: USER_SHELL,
     };
-    let result = match command::start_free(turn, spec).await? {
+    let result = match command::start_free(turn, spec).await {
         Err(problem) => problem,
         Ok(session) => {
             let (output, exit, took) = command::to_the_end(turn, &session).await?;
@@ -51,7 +51,7 @@ pub(super) async fn run(turn: &Arc<TurnContext>, command: &UserCommand) -> Resul
 }
 
 /// Run it beside the turn that runs; `job` keeps that turn from ending before.
-pub(super) fn join(turn: Arc<TurnContext>, command: UserCommand, job: Job) {
+pub(in crate::runtime) fn join(turn: Arc<TurnContext>, command: UserCommand, job: Job) {
     tokio::spawn(async move {
         match run(&turn, &command).await {
             Ok(message) => job.done(message),

@@ -10,19 +10,19 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::calls::Stop;
-use super::error::RuntimeError;
-use super::prompt;
-use super::recorder::{Compaction, ResponseUsage, raw};
-use super::thread::TurnReport;
-use super::turn::{RunningTurn, TurnContext, internal};
-use super::view;
+use super::{RunningTurn, TurnContext, internal};
 use crate::config::Config;
 use crate::model::catalog;
 use crate::model::error::ModelError;
 use crate::model::event::ModelEvent;
 use crate::protocol::error::CodexErrorInfo;
 use crate::protocol::turn::TurnStatus;
+use crate::runtime::calls::Stop;
+use crate::runtime::error::RuntimeError;
+use crate::runtime::prompt;
+use crate::runtime::recorder::{Compaction, ResponseUsage};
+use crate::runtime::thread::TurnReport;
+use crate::runtime::view::{self, raw};
 use crate::store::rows::TokenCounts;
 
 /// The most that the kept messages of the user take up, in tokens.
@@ -35,14 +35,14 @@ const IMAGE_TOKENS: usize = 1_500;
 const LIMIT_PERCENT: i64 = 90;
 
 /// The size of the context, in tokens, from which it is compacted.
-pub(super) fn limit(model: &str, config: &Config) -> i64 {
+pub(in crate::runtime) fn limit(model: &str, config: &Config) -> i64 {
     config.model_auto_compact_token_limit.unwrap_or_else(|| {
         catalog::reported_window(model, config.model_context_window).saturating_mul(LIMIT_PERCENT) / 100
     })
 }
 
 /// A rough count of a model item's tokens, for what no response has counted; images by their number.
-pub(super) fn tokens_of(item: &str) -> usize {
+pub(in crate::runtime) fn tokens_of(item: &str) -> usize {
     let mut bytes = item.len();
     let mut images = 0;
     for (at, _) in item.match_indices("\"data:") {
@@ -77,48 +77,47 @@ struct Summary {
 
 impl RunningTurn {
     /// Compact the thread's context. `is_all`: the turn is nothing else, and ends with it.
-    pub(super) async fn compact(&mut self, is_all: bool) -> Result<(), Stop> {
+    pub(in crate::runtime) async fn compact(&mut self, is_all: bool) -> Result<(), Stop> {
         let context = self.context.clone();
         let started_at_ms = context.runtime.clock.now_ms();
         let mut wire = json!({"type": "contextCompaction", "id": context.runtime.clock.new_id().to_string(),
             "startedAtMs": started_at_ms, "completedAtMs": null});
-        let shown = raw(&wire).map_err(|error| Stop::Failed(internal(error)))?;
-        self.tell(context.notify.item_started(&context.turn.id, shown, started_at_ms));
+        context.item_started(&wire);
         if is_all {
             self.tell_unchanged_usage().await;
         }
         let summary = self.summarize().await?;
-        let (said, _) = context.recorder.lock().await.said().await.map_err(internal)?;
+        let said = context.recorder.lock().await.said().await.map_err(internal)?;
         let text = format!("{}\n{}", prompt::SUMMARY_HEAD, summary.text.trim());
-        let now_ms = context.runtime.clock.now_ms();
-        wire["completedAtMs"] = json!(now_ms);
+        wire["completedAtMs"] = json!(context.runtime.clock.now_ms());
         let end = is_all.then(|| self.turn_end(TurnStatus::Completed, None));
-        let compaction = Compaction {
-            summary: &text,
-            kept: &kept(&said),
-            context: &context_again(&context),
-            wire: &wire,
-            usage: summary.usage.as_ref(),
-            end: end.as_ref(),
-            charge: self.charge(None),
-        };
-        let (total, goal, size) = {
+        let (kept, context_again) = (kept(&said), context_again(&context));
+        let ((total, goal), size) = {
             let mut recorder = context.recorder.lock().await;
-            let (total, goal) = recorder.compacted(&context.turn.id, &compaction).await.map_err(internal)?;
-            (total, goal, recorder.context_tokens().unwrap_or(0))
+            let charge = self.charge(None);
+            let time_ms = charge.as_ref().map_or(0, |charge| charge.time_ms);
+            let compaction = Compaction {
+                summary: &text,
+                kept: &kept,
+                context: &context_again,
+                wire: &wire,
+                usage: summary.usage.as_ref(),
+                end: end.as_ref(),
+                charge,
+            };
+            let outcome = recorder.compacted(&context.turn.id, &compaction).await;
+            (self.charged(outcome, time_ms)?, recorder.context_tokens().unwrap_or(0))
         };
-        if let Some(event) = self.goal_event_of(goal) {
-            self.report(TurnReport::ToAll(event));
+        match goal {
+            // The turn ends with it: the model is asked no more.
+            Some(shown) if is_all => self.report(TurnReport::ToAll(self.goal_event(&shown))),
+            goal => self.tell_goal(goal).await?,
         }
         if summary.usage.is_some() {
-            self.tell(self.usage_event(total, summary.tokens));
-            self.tell(self.limits_event());
+            self.tell_usage(total, Some(summary.tokens));
         }
-        let estimate = TokenCounts { total: size, ..TokenCounts::default() };
-        self.tell(self.usage_event(total, estimate));
-        self.tell(self.limits_event());
-        let json = raw(&wire).map_err(|error| Stop::Failed(internal(error)))?;
-        self.tell(context.notify.item_completed(&context.turn.id, json, now_ms));
+        self.tell_usage(total, Some(TokenCounts { total: size, ..TokenCounts::default() }));
+        context.tell_done(&wire);
         Ok(())
     }
 
@@ -138,7 +137,7 @@ impl RunningTurn {
             self.context.config.compact_prompt.clone().unwrap_or_else(|| prompt::COMPACTION.to_owned());
         let task = json!({"type": "message", "role": "user",
             "content": [{"type": "input_text", "text": instructions}]});
-        let task: Arc<RawValue> = raw(&task).map_err(internal)?.into();
+        let task: Arc<RawValue> = raw(&task).into();
         let (mut dropped, mut round) = (0, 0);
         loop {
             match self.one_summary(&task, dropped).await? {
@@ -215,13 +214,13 @@ fn message_text(item: &Value) -> String {
 
 /// The context that the model must be told again, since the compaction took it away.
 fn context_again(turn: &TurnContext) -> Vec<Value> {
-    let settings = super::settings::Settings { told: Vec::new(), ..turn.settings.clone() };
+    let settings = crate::runtime::settings::Settings { told: Vec::new(), ..turn.settings.clone() };
     let today = turn.runtime.clock.today();
     prompt::context_messages(&settings, turn.instructions.as_deref(), &today).0
 }
 
 /// The failure of a message to a turn that takes none (`protocol/turns.md`, section 3).
-pub(super) fn not_steerable(kind: &str) -> RuntimeError {
+pub(in crate::runtime) fn not_steerable(kind: &str) -> RuntimeError {
     RuntimeError::InvalidWith {
         message: format!("cannot steer a {kind} turn"),
         data: json!({"codexErrorInfo": {"activeTurnNotSteerable": {"turnKind": kind}}}),

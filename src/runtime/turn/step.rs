@@ -5,10 +5,10 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::error::{Result, RuntimeError};
-use super::settings::{Settings, check_effort};
 use crate::model::catalog;
 use crate::protocol::settings::{ReasoningSummary, TurnSettingsUpdateParams};
+use crate::runtime::error::{Result, RuntimeError};
+use crate::runtime::settings::{Settings, check_effort};
 
 /// The feature that `turn/settings/update` needs.
 pub const FEATURE: &str = "step_model_switching";
