@@ -44,7 +44,7 @@ pub(super) fn item(state: &mut Projector, item: &RawValue, line_number: i64, cha
         }
         (Some("reasoning"), _) => {
             for text in texts(&bare["summary"]) {
-                legacy::reasoning(state, "summary", text, line_number, changes);
+                legacy::reasoning(state, "summary", text.to_owned(), line_number, changes);
             }
         }
         (Some("function_call" | "local_shell_call"), _) => command(state, &bare, line_number, changes),

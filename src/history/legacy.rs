@@ -8,6 +8,9 @@ use super::projector::{Change, Projector, TurnState};
 use crate::rollout::item;
 use crate::rollout::line::{Event, UserMessageEvent};
 
+/// Reasoning with more bytes is not kept for others to be added to it.
+const MERGED_BYTES_MAX: usize = 4 << 20;
+
 pub(super) fn event(state: &mut Projector, event: &mut Event, line_number: i64, changes: &mut Vec<Change>) {
     match event {
         Event::TaskStarted { turn_id: Some(turn_id), root_turn_id, started_at, .. } => {
@@ -43,8 +46,12 @@ pub(super) fn event(state: &mut Projector, event: &mut Event, line_number: i64, 
             let wire = with(wire, "text", std::mem::take(message));
             push(state, None, wire, line_number, changes);
         }
-        Event::AgentReasoning { text } => reasoning(state, "summary", text, line_number, changes),
-        Event::AgentReasoningRawContent { text } => reasoning(state, "content", text, line_number, changes),
+        Event::AgentReasoning { text } => {
+            reasoning(state, "summary", std::mem::take(text), line_number, changes);
+        }
+        Event::AgentReasoningRawContent { text } => {
+            reasoning(state, "content", std::mem::take(text), line_number, changes);
+        }
         Event::ItemCompleted { thread_id, turn_id, item: recorded, started_at_ms, completed_at_ms } => {
             if state.is_foreign(thread_id.as_deref(), turn_id.as_deref(), changes) {
                 return;
@@ -68,7 +75,10 @@ pub(super) fn event(state: &mut Projector, event: &mut Event, line_number: i64, 
             }
         }
         Event::PatchApplyEnd(end) => push_call(state, end, patch(end), line_number, changes),
-        Event::McpToolCallEnd(end) => push_call(state, end, mcp_call(end), line_number, changes),
+        Event::McpToolCallEnd(end) => {
+            let call = mcp_call(end);
+            push_call(state, end, call, line_number, changes);
+        }
         Event::WebSearchEnd(end) => {
             let search = json!({"type": "webSearch", "query": end["query"], "action": item::web_action_to_wire(&end["action"]),
                 "results": null});
@@ -76,7 +86,8 @@ pub(super) fn event(state: &mut Projector, event: &mut Event, line_number: i64, 
         }
         Event::ImageGenerationEnd(end) => {
             let image = json!({"type": "imageGeneration", "status": end["status"], "revisedPrompt": end["revised_prompt"],
-                "result": end["result"], "savedPath": end["saved_path"]});
+                "result": null, "savedPath": end["saved_path"]});
+            let image = with(image, "result", taken(end, "result"));
             push_call(state, end, image, line_number, changes);
         }
         Event::ContextCompacted {} => {
@@ -182,6 +193,11 @@ fn content(message: UserMessageEvent) -> Value {
     Value::Array(content)
 }
 
+/// A member of an object, taken out of it.
+fn taken(object: &mut Value, member: &str) -> Value {
+    object.get_mut(member).map(Value::take).unwrap_or_default()
+}
+
 /// An object with another value in the place of a member; `json!` would copy it.
 fn with(mut object: Value, member: &str, value: impl Into<Value>) -> Value {
     object[member] = value.into();
@@ -202,18 +218,19 @@ pub(super) fn note_preview(state: &mut Projector, message: &UserMessageEvent) {
 pub(super) fn reasoning(
     state: &mut Projector,
     part: &str,
-    text: &str,
+    text: String,
     line_number: i64,
     changes: &mut Vec<Change>,
 ) {
     if text.is_empty() {
         return;
     }
+    let is_large = MERGED_BYTES_MAX < text.len();
     if state.open.is_some()
         && let Some(last) = state.last_reasoning.as_mut().filter(|last| last["type"] == "reasoning")
     {
         if let Some(texts) = last[part].as_array_mut() {
-            texts.push(json!(text));
+            texts.push(text.into());
         }
         let item = last.clone();
         if let Some(turn) = state.open.and_then(|open| state.turns.get(open)) {
@@ -223,8 +240,11 @@ pub(super) fn reasoning(
     }
     let mut wire = json!({"type": "reasoning", "id": next_id(state), "summary": [], "content": [],
         "startedAtMs": null, "completedAtMs": null});
-    wire[part] = json!([text]);
+    wire[part] = Value::Array(vec![text.into()]);
     push(state, None, wire, line_number, changes);
+    if is_large {
+        state.last_reasoning = None;
+    }
 }
 
 fn push_call(
@@ -388,17 +408,20 @@ fn patch(end: &Value) -> Value {
     json!({"type": "fileChange", "changes": item::changes_to_wire(&end["changes"]), "status": status})
 }
 
-fn mcp_call(end: &Value) -> Value {
+fn mcp_call(end: &mut Value) -> Value {
     let invocation = &end["invocation"];
     let (ok, err) = (end.pointer("/result/Ok"), end.pointer("/result/Err"));
     let failed = err.is_some() || ok.and_then(|ok| ok.get("isError")).and_then(Value::as_bool) == Some(true);
-    let result = ok.map(|ok| {
-        json!({"content": ok["content"], "structuredContent": ok.get("structuredContent"), "_meta": ok.get("_meta")})
-    });
-    json!({
+    let status = if failed { "failed" } else { "completed" };
+    let wire = json!({
         "type": "mcpToolCall", "server": invocation["server"], "tool": invocation["tool"],
-        "status": if failed { "failed" } else { "completed" }, "arguments": invocation["arguments"],
-        "mcpAppResourceUri": end.get("mcp_app_resource_uri"), "pluginId": null, "result": result,
+        "status": status, "arguments": invocation["arguments"],
+        "mcpAppResourceUri": end.get("mcp_app_resource_uri"), "pluginId": null, "result": null,
         "error": err.map(|error| json!({"message": error})), "durationMs": item::duration_to_ms(&end["duration"]),
-    })
+    });
+    let result = end.pointer_mut("/result/Ok").map(|ok| {
+        let result = json!({"content": null, "structuredContent": ok.get("structuredContent"), "_meta": ok.get("_meta")});
+        with(result, "content", taken(ok, "content"))
+    });
+    with(wire, "result", result)
 }

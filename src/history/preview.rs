@@ -3,10 +3,14 @@
 /// What an editor puts between its context and the user's own words.
 const REQUEST_MARK: &str = "## My request for Codex:";
 
+/// The most bytes of a preview. No client can send more (`protocol/turns.md`), but a file may have any text, which every
+/// list would show.
+const BYTES_MAX: usize = 4 << 20;
+
 /// The preview of a text; empty when nothing is left of it.
 pub fn of_text(text: &str) -> String {
-    let own = text.rfind(REQUEST_MARK).map_or(text, |at| &text[at + REQUEST_MARK.len()..]);
-    own.trim().to_owned()
+    let own = text.rfind(REQUEST_MARK).map_or(text, |at| &text[at + REQUEST_MARK.len()..]).trim();
+    own[..own.floor_char_boundary(BYTES_MAX)].trim_end().to_owned()
 }
 
 /// The preview of a message with this text, with images or audio beside it.
@@ -54,6 +58,8 @@ mod tests {
     fn the_words_after_the_last_mark_count() {
         assert_eq!(of_text("context\n## My request for Codex:\n fix it \n"), "fix it");
         assert_eq!(of_text("  two\nlines "), "two\nlines");
+        let long = "é".repeat(BYTES_MAX);
+        assert_eq!(of_text(&format!(" a{long}")).len(), BYTES_MAX - 1);
         assert_eq!(of_message(" ", true, true), "[Image]");
         assert_eq!(of_message("", false, true), "[Audio]");
     }

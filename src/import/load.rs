@@ -284,6 +284,9 @@ impl<'a> Reading<'a> {
         self.expected_lines = self.taken.lines;
         self.taken.bytes = self.taken.bytes.max(self.progress.own_bytes);
         self.count(&part);
+        // Packed, and gone, before anything else is made of it: a line may be large.
+        let bytes = std::mem::take(&mut part.bytes);
+        let lines = packer.lines(Lines { bytes, count: part.count })?;
         let mut file = RolloutFileRow {
             path: self.file.path.display().to_string(),
             // Until the end is reached the file counts as changed, whatever it looks like.
@@ -315,8 +318,6 @@ impl<'a> Reading<'a> {
             ..thread_row(projector.facts(), &thread_id, self.file, self.names.get(&thread_id))
         };
         self.only_changed_git(&mut thread);
-        // Packed, and gone, before items are made of it: a line may be large.
-        let lines = packer.lines(Lines { bytes: part.bytes, count: part.count })?;
         let mut append = Append { thread_id, ..Append::default() };
         let dropped_turns = fill(&mut append, part.changes, first_line);
         Ok(FileImport {

@@ -365,7 +365,7 @@ impl<'a> Taker<'a> {
         }
         let replaces = import.start_anew && import.expected_lines.is_some_and(|lines| 0 < lines);
         self.batch.bytes += import.lines.byte_count();
-        self.batch.imports.add(import, &mut self.packer);
+        self.batch.imports.add(import, &mut self.packer)?;
         self.batch.owners.push(owner.clone());
         if self.batch_bytes <= self.batch.bytes || BATCH_IMPORTS <= self.batch.imports.len() {
             self.send();

@@ -8,6 +8,7 @@ use sqlx::SqliteConnection;
 use super::error::{Result, StoreError};
 use super::journal::{self, PackedRun};
 use super::leases::Process;
+use super::payload::{Packed, Packer};
 use super::rows::{Append, Appended, LeaseChange, TokenCounts};
 use super::{PLACE_MASK, Store, goals, items, leases, ledger, queue, threads, turns};
 
@@ -38,7 +39,7 @@ pub(super) struct Prepared {
     /// The rest of it; its lines and the JSON of its items are moved out.
     append: Append,
     runs: Vec<PackedRun>,
-    items: Vec<(i64, Vec<u8>)>,
+    items: Vec<Packed>,
 }
 
 impl Prepared {
@@ -49,7 +50,7 @@ impl Prepared {
     pub(super) fn new(mut append: Append) -> Result<Prepared> {
         let runs = journal::cut_into_runs(&std::mem::take(&mut append.lines))?;
         let texts = append.items.iter_mut().map(|item| std::mem::take(&mut item.json));
-        let items = texts.map(|json| journal::pack(json.into_bytes())).collect();
+        let items = texts.map(|json| Packer::once().pack(json)).collect::<Result<_>>()?;
         Ok(Prepared { append, runs, items })
     }
 }

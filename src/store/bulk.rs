@@ -9,7 +9,8 @@ use sqlx::{QueryBuilder, Sqlite, SqliteConnection};
 
 use super::append::Counters;
 use super::error::{Result, StoreError};
-use super::journal::{PackedLines, PackedRun, Packer};
+use super::journal::{self, PackedLines, PackedRun};
+use super::payload::{Packed, Packer};
 use super::rows::{Append, ItemRow, TurnRow, UsageRow};
 use super::{PLACE_MASK, items, key_range, threads};
 
@@ -19,25 +20,28 @@ pub(super) struct Prepared {
     runs: Vec<PackedRun>,
     turns: Vec<TurnRow>,
     /// The rows without their JSON, which is packed beside them.
-    items: Vec<(ItemRow, i64, Vec<u8>)>,
+    items: Vec<(ItemRow, Packed)>,
     usage: Vec<UsageRow>,
     context_restart: Option<i64>,
 }
 
 impl Prepared {
     /// Pack an append; only its turns, items, usage and context are looked at.
-    pub(super) fn new(lines: PackedLines, append: Append, packer: &mut Packer) -> Prepared {
+    ///
+    /// # Errors
+    /// An item is large, and could not be packed.
+    pub(super) fn new(lines: PackedLines, append: Append, packer: &mut Packer) -> Result<Prepared> {
         let items = append.items.into_iter().map(|mut item| {
-            let (encoding, payload) = packer.pack(std::mem::take(&mut item.json).into_bytes());
-            (item, encoding, payload)
+            let packed = packer.pack(std::mem::take(&mut item.json))?;
+            Ok((item, packed))
         });
-        Prepared {
+        Ok(Prepared {
             runs: lines.runs,
-            items: items.collect(),
+            items: items.collect::<Result<_>>()?,
             turns: append.turns,
             usage: append.usage,
             context_restart: append.context_restart,
-        }
+        })
     }
 }
 
@@ -68,12 +72,12 @@ pub(super) async fn apply(db: &mut SqliteConnection, targets: &[Target<'_>]) -> 
         rows.turns.extend(
             prepared.turns.iter().filter_map(|turn| Some((*keys.get(&turn.turn_id)?, thread_key, turn))),
         );
-        for (item_key, (item, encoding, payload)) in (first_item..).zip(&prepared.items) {
+        for (item_key, (item, packed)) in (first_item..).zip(&prepared.items) {
             let Some(turn_key) = keys.get(&item.turn_id).copied() else {
                 let turn_id = &item.turn_id;
                 return Err(StoreError::Database(format!("adding an item: turn {turn_id} is not stored")));
             };
-            rows.items.push(items::NewItem { item_key, turn_key, item, encoding: *encoding, payload });
+            rows.items.push(items::NewItem { item_key, turn_key, item, packed });
         }
         rows.usage.extend((first_usage..).zip(&prepared.usage).map(|(key, row)| (key, thread_key, row)));
         let mut after = *before;
@@ -100,7 +104,7 @@ struct Rows<'a> {
 impl Rows<'_> {
     async fn put(&self, db: &mut SqliteConnection) -> Result<()> {
         for chunk in chunks(&self.runs) {
-            put_runs(db, chunk).await?;
+            journal::put(db, chunk).await?;
         }
         for chunk in chunks(&self.turns) {
             put_turns(db, chunk).await?;
@@ -155,8 +159,7 @@ async fn turn_keys(
     let mut keys = HashMap::new();
     if !is_new {
         let named = prepared.turns.iter().map(|turn| &turn.turn_id);
-        let named: Vec<&String> =
-            named.chain(prepared.items.iter().map(|(item, ..)| &item.turn_id)).collect();
+        let named: Vec<&String> = named.chain(prepared.items.iter().map(|(item, _)| &item.turn_id)).collect();
         let ids = serde_json::json!(named).to_string();
         let stored = sqlx::query!(
             r#"select turn_id, turn_key as "turn_key!" from turns
@@ -189,23 +192,6 @@ pub(super) fn chunks<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
         rows = rest;
         Some(chunk)
     })
-}
-
-async fn put_runs(db: &mut SqliteConnection, rows: &[(i64, i64, &PackedRun)]) -> Result<()> {
-    let mut insert = QueryBuilder::<Sqlite>::new(
-        "insert into journal (run_key, line_count, first_byte, byte_count, encoding, payload) ",
-    );
-    insert.push_values(rows, |mut values, (run_key, first_byte, run)| {
-        values
-            .push_bind(*run_key)
-            .push_bind(run.line_count)
-            .push_bind(*first_byte)
-            .push_bind(run.byte_count)
-            .push_bind(run.encoding)
-            .push_bind(&run.payload[..]);
-    });
-    insert.build().execute(db).await?;
-    Ok(())
 }
 
 async fn put_turns(db: &mut SqliteConnection, rows: &[(i64, i64, &TurnRow)]) -> Result<()> {

@@ -98,12 +98,19 @@ pub(super) mod code {
     pub const NOT_A_DATABASE: i32 = 26;
 }
 
+impl StoreError {
+    /// Of one of SQLite's primary codes, with what was being done.
+    pub(super) fn of_code(code: i32, doing: String) -> StoreError {
+        match code {
+            code::FULL => StoreError::Full,
+            code::BUSY => StoreError::Busy,
+            _ => StoreError::Database(doing),
+        }
+    }
+}
+
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> StoreError {
-        match primary_code(&error) {
-            Some(code::FULL) => StoreError::Full,
-            Some(code::BUSY) => StoreError::Busy,
-            _ => StoreError::Database(error.to_string()),
-        }
+        StoreError::of_code(primary_code(&error).unwrap_or_default(), error.to_string())
     }
 }

@@ -6,8 +6,9 @@ use sqlx::SqliteConnection;
 
 use super::append::Counters;
 use super::error::{Result, StoreError};
-use super::journal::{self, unpack};
+use super::journal;
 use super::ledger;
+use super::payload::unpack;
 use super::rows::{Lines, ThreadRow, TokenCounts};
 use super::{PLACE_MASK, Store, key_range, threads};
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use sqlx::{QueryBuilder, Sqlite, SqliteConnection};
 
 use super::error::Result;
-use super::journal::unpack_text;
+use super::payload::{Blob, Packed, unpack_text};
 use super::rows::ItemRow;
 use super::turns::{self, PageOf};
 use super::{Store, key_range, thread_key};
@@ -147,12 +147,12 @@ pub(super) async fn upsert<'a>(
     db: &mut SqliteConnection,
     thread_key: i64,
     next_place: i64,
-    items: impl ExactSizeIterator<Item = (&'a ItemRow, &'a (i64, Vec<u8>))>,
+    items: impl ExactSizeIterator<Item = (&'a ItemRow, &'a Packed)>,
     turn_keys: &mut HashMap<String, i64>,
 ) -> Result<()> {
     let first_key = key_range(thread_key).start + next_place;
     let mut rows = Vec::with_capacity(items.len());
-    for (item_key, (item, (encoding, payload))) in (first_key..).zip(items) {
+    for (item_key, (item, packed)) in (first_key..).zip(items) {
         let turn_key = match turn_keys.get(&item.turn_id) {
             Some(turn_key) => *turn_key,
             None => {
@@ -161,7 +161,7 @@ pub(super) async fn upsert<'a>(
                 turn_key
             }
         };
-        rows.push(NewItem { item_key, turn_key, item, encoding: *encoding, payload });
+        rows.push(NewItem { item_key, turn_key, item, packed });
     }
     let (many, few) = rows.as_chunks::<ROWS_A_STATEMENT>();
     for chunk in many {
@@ -178,8 +178,7 @@ pub(super) struct NewItem<'a> {
     pub(super) item_key: i64,
     pub(super) turn_key: i64,
     pub(super) item: &'a ItemRow,
-    pub(super) encoding: i64,
-    pub(super) payload: &'a [u8],
+    pub(super) packed: &'a Packed,
 }
 
 /// One statement; callers use few numbers of rows, so that their texts stay prepared.
@@ -193,10 +192,9 @@ pub(super) async fn upsert_together(db: &mut SqliteConnection, rows: &[NewItem<'
             .push_bind(row.turn_key)
             .push_bind(&row.item.item_id)
             .push_bind(&row.item.kind)
-            .push_bind(row.encoding)
-            .push_bind(row.payload)
-            .push_bind(row.item.started_at_ms)
-            .push_bind(row.item.completed_at_ms);
+            .push_bind(row.packed.encoding);
+        row.packed.payload.bind(&mut values);
+        values.push_bind(row.item.started_at_ms).push_bind(row.item.completed_at_ms);
     });
     insert.push(
         " on conflict (turn_key, item_id) do update set
@@ -204,6 +202,18 @@ pub(super) async fn upsert_together(db: &mut SqliteConnection, rows: &[NewItem<'
              started_at_ms = coalesce(excluded.started_at_ms, started_at_ms),
              completed_at_ms = coalesce(excluded.completed_at_ms, completed_at_ms)",
     );
-    insert.build().execute(db).await?;
+    insert.build().execute(&mut *db).await?;
+    for row in rows.iter().filter(|row| row.packed.payload.is_spooled()) {
+        // One that was there has kept its key.
+        let (turn_key, item_id) = (row.turn_key, &row.item.item_id);
+        let item_key = sqlx::query_scalar!(
+            "select item_key from items where turn_key = ?1 and item_id = ?2",
+            turn_key,
+            item_id
+        )
+        .fetch_one(&mut *db)
+        .await?;
+        row.packed.payload.fill(db, Blob::OfItem(item_key)).await?;
+    }
     Ok(())
 }

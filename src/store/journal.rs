@@ -4,25 +4,17 @@
 //! its row are where the last one ends. A run's key is its thread and its first line, so the run that holds a line is
 //! the last one at or before it.
 
-use sqlx::SqliteConnection;
+use sqlx::{QueryBuilder, Sqlite, SqliteConnection};
 
 use super::append::Counters;
 use super::error::{Result, StoreError};
+use super::payload::{Blob, Packed, Packer, unpack};
 use super::rows::Lines;
 use super::{PLACE_MASK, Store, key_range, thread_key};
 
 /// Runs are cut at the first line end after so many bytes. Longer ones hardly compress better, and who wants one line
 /// unpacks its whole run.
 const RUN_BYTES: usize = 128 * 1024;
-
-/// Below this, compressing does not pay.
-const COMPRESS_FROM_BYTES: usize = 1024;
-
-/// Where the ratio on JSON lines flattens.
-const ZSTD_LEVEL: i32 = 3;
-
-/// For much at once: half the time for a tenth more bytes.
-const ZSTD_LEVEL_BULK: i32 = 1;
 
 /// A run of lines as read back.
 #[derive(Clone, Debug)]
@@ -40,8 +32,7 @@ pub struct Run {
 pub(super) struct PackedRun {
     pub(super) line_count: i64,
     pub(super) byte_count: i64,
-    pub(super) encoding: i64,
-    pub(super) payload: Vec<u8>,
+    pub(super) packed: Packed,
 }
 
 impl Store {
@@ -138,20 +129,30 @@ pub(super) async fn cut_off(db: &mut SqliteConnection, end: &mut Counters, line:
 pub(super) async fn append(db: &mut SqliteConnection, end: &mut Counters, runs: &[PackedRun]) -> Result<()> {
     for run in runs {
         let run_key = key_range(end.thread_key).start + end.lines;
-        sqlx::query!(
-            "insert into journal (run_key, line_count, first_byte, byte_count, encoding, payload)
-             values (?1, ?2, ?3, ?4, ?5, ?6)",
-            run_key,
-            run.line_count,
-            end.bytes,
-            run.byte_count,
-            run.encoding,
-            run.payload
-        )
-        .execute(&mut *db)
-        .await?;
+        put(db, &[(run_key, end.bytes, run)]).await?;
         end.lines += run.line_count;
         end.bytes += run.byte_count;
+    }
+    Ok(())
+}
+
+/// Insert runs with their keys and first bytes.
+pub(super) async fn put(db: &mut SqliteConnection, rows: &[(i64, i64, &PackedRun)]) -> Result<()> {
+    let mut insert = QueryBuilder::<Sqlite>::new(
+        "insert into journal (run_key, line_count, first_byte, byte_count, encoding, payload) ",
+    );
+    insert.push_values(rows, |mut values, (run_key, first_byte, run)| {
+        values
+            .push_bind(*run_key)
+            .push_bind(run.line_count)
+            .push_bind(*first_byte)
+            .push_bind(run.byte_count)
+            .push_bind(run.packed.encoding);
+        run.packed.payload.bind(&mut values);
+    });
+    insert.build().execute(&mut *db).await?;
+    for (run_key, _, run) in rows {
+        run.packed.payload.fill(db, Blob::OfRun(*run_key)).await?;
     }
     Ok(())
 }
@@ -177,36 +178,13 @@ impl PackedLines {
     }
 }
 
-/// Packs texts and lines; kept by those who pack a lot, since making a compressor takes longer than using it.
-#[derive(Default)]
-pub struct Packer {
-    /// `None`: made anew each time.
-    compressor: Option<zstd::bulk::Compressor<'static>>,
-}
-
-impl std::fmt::Debug for Packer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Packer").finish_non_exhaustive()
-    }
-}
-
 impl Packer {
-    /// For many texts.
-    pub fn kept() -> Packer {
-        Packer { compressor: zstd::bulk::Compressor::new(ZSTD_LEVEL_BULK).ok() }
-    }
-
     /// Pack lines.
     ///
     /// # Errors
     /// [`StoreError::Database`] when they are not as many as announced.
     pub fn lines(&mut self, lines: Lines) -> Result<PackedLines> {
         Ok(PackedLines { runs: self.runs(&lines.bytes, lines.count)? })
-    }
-
-    /// For a few.
-    pub(super) fn once() -> Packer {
-        Packer { compressor: None }
     }
 
     /// Cut lines into runs and pack them. A last line that has not ended gets a run of its own, so that it can be
@@ -223,49 +201,21 @@ impl Packer {
         let mut runs = Vec::new();
         while !rest.is_empty() {
             let (run, after) = rest.split_at(run_length(rest));
-            runs.push(self.run(run));
+            runs.push(self.run(run)?);
             rest = after;
         }
         if !unended.is_empty() {
-            runs.push(self.run(unended));
+            runs.push(self.run(unended)?);
         }
         Ok(runs)
     }
 
-    fn run(&mut self, bytes: &[u8]) -> PackedRun {
-        let (encoding, payload) = match self.compressed(bytes) {
-            Some(packed) => (1, packed),
-            None => (0, bytes.to_vec()),
-        };
-        PackedRun { line_count: count_lines(bytes), byte_count: bytes.len() as i64, encoding, payload }
-    }
-
-    /// The bytes as stored, and how.
-    pub(super) fn pack(&mut self, bytes: Vec<u8>) -> (i64, Vec<u8>) {
-        match self.compressed(&bytes) {
-            Some(packed) => (1, packed),
-            None => (0, bytes),
-        }
-    }
-
-    /// One zstd frame.
-    pub fn frame(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
-        let mut packed = match &mut self.compressor {
-            Some(compressor) => compressor.compress(bytes),
-            None => zstd::bulk::compress(bytes, ZSTD_LEVEL),
-        }
-        .ok()?;
-        packed.shrink_to_fit();
-        Some(packed)
-    }
-
-    /// One zstd frame, when that saves at least a fifth: it does for images, of whose text a quarter is empty.
-    fn compressed(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
-        if bytes.len() < COMPRESS_FROM_BYTES {
-            return None;
-        }
-        let packed = self.frame(bytes)?;
-        (packed.len() <= bytes.len() / 5 * 4).then_some(packed)
+    fn run(&mut self, bytes: &[u8]) -> Result<PackedRun> {
+        Ok(PackedRun {
+            line_count: count_lines(bytes),
+            byte_count: bytes.len() as i64,
+            packed: self.pack_slice(bytes)?,
+        })
     }
 }
 
@@ -284,34 +234,11 @@ fn run_length(bytes: &[u8]) -> usize {
     beyond.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |end| RUN_BYTES + end + 1)
 }
 
-/// A single text as stored, and how.
-pub(super) fn pack(bytes: Vec<u8>) -> (i64, Vec<u8>) {
-    Packer::once().pack(bytes)
-}
-
-/// The bytes that were packed; `size` is how many they are.
-pub(super) fn unpack(encoding: i64, payload: Vec<u8>, size: i64) -> Result<Vec<u8>> {
-    if encoding == 0 {
-        return Ok(payload);
-    }
-    zstd::bulk::decompress(&payload, usize::try_from(size).unwrap_or(0))
-        .map_err(|error| StoreError::Database(format!("unpacking a stored payload: {error}")))
-}
-
-/// As [`unpack`], with the size that the frame itself tells.
-pub(super) fn unpack_text(encoding: i64, payload: Vec<u8>) -> Result<String> {
-    let size = match encoding {
-        0 => 0,
-        _ => zstd::zstd_safe::get_frame_content_size(&payload).ok().flatten().unwrap_or(0),
-    };
-    let bytes = unpack(encoding, payload, i64::try_from(size).unwrap_or(0))?;
-    String::from_utf8(bytes).map_err(|error| StoreError::Database(format!("reading a stored text: {error}")))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::payload::Payload;
     use super::*;
 
     proptest! {
@@ -333,7 +260,8 @@ mod tests {
             prop_assert_eq!(runs.iter().map(|run| run.line_count).sum::<i64>(), count);
             let mut joined = Vec::new();
             for run in runs {
-                joined.extend(unpack(run.encoding, run.payload, run.byte_count).unwrap());
+                let Payload::Bound(payload) = run.packed.payload else { panic!("a large run") };
+                joined.extend(unpack(run.packed.encoding, payload, run.byte_count).unwrap());
             }
             prop_assert_eq!(joined, bytes);
         }

@@ -22,6 +22,7 @@ pub mod journal;
 pub mod leases;
 pub mod ledger;
 pub mod list;
+mod payload;
 pub mod peer;
 pub mod queue;
 pub mod report;

@@ -10,7 +10,8 @@ use super::append::Counters;
 use super::bulk::{self, Prepared};
 use super::error::{Result, StoreError};
 use super::journal;
-pub use super::journal::{PackedLines, Packer};
+pub use super::journal::PackedLines;
+pub use super::payload::Packer;
 use super::rows::{Append, ThreadRow};
 use super::{Store, threads};
 
@@ -105,10 +106,14 @@ pub struct PreparedImports {
 
 impl PreparedImports {
     /// Add an import.
-    pub fn add(&mut self, mut import: FileImport, packer: &mut Packer) {
+    ///
+    /// # Errors
+    /// An item is large, and could not be packed.
+    pub fn add(&mut self, mut import: FileImport, packer: &mut Packer) -> Result<()> {
         let lines = std::mem::take(&mut import.lines);
-        let prepared = import.append.take().map(|append| Prepared::new(lines, append, packer));
+        let prepared = import.append.take().map(|append| Prepared::new(lines, append, packer)).transpose()?;
         self.imports.push((import, prepared));
+        Ok(())
     }
 
     /// How many imports these are.

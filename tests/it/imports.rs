@@ -227,6 +227,49 @@ fn a_rewritten_file_is_taken_anew_and_a_shorter_one_is_kept_whole() {
     assert_eq!(read(&mut server, 1), ["turn-3"]);
 }
 
+/// Import a home in a process of its own: the most memory that it had, in bytes.
+fn memory_of_import(home: &Home) -> usize {
+    let import = home.command(&["import", "--json"]).stdout(std::process::Stdio::null()).spawn().unwrap();
+    let mut status = 0;
+    // SAFETY: all members of the struct are numbers.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both places are ours, and the process is a child that nobody else waits for.
+    let pid = unsafe { libc::wait4(import.id() as i32, &raw mut status, 0, &raw mut usage) };
+    assert_eq!((pid, status), (import.id() as i32, 0));
+    usage.ru_maxrss as usize * 1024
+}
+
+#[test]
+fn a_large_line_is_not_in_memory_again_and_again() {
+    // More than what the allocator keeps for others when it is given back.
+    const SIZE: usize = 36 << 20;
+    let home = Home::new();
+    // Text that hardly compresses, as an image's does.
+    let mut state = 1_u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        char::from(b'0' + (state >> 33) as u8 % 64)
+    };
+    let image: String = (0..SIZE).map(|_| next()).filter(|char| *char != '\\').collect();
+    let url = format!("data:image/png;base64,{image}");
+    write(&file_of(home.path(), 1), [meta(&thread_id(1)), turn(1, 100)].concat().as_bytes());
+    let small = memory_of_import(&home);
+    let message = json!({"type": "user_message", "message": "see", "images": [url]});
+    let lines = [meta(&thread_id(2)), line("event_msg", &message), turn(1, 100)].concat();
+    write(&file_of(home.path(), 2), lines.as_bytes());
+    let large = memory_of_import(&home);
+    // The line, what is read of it, and what an unoptimized build has beside them.
+    let times = (large.saturating_sub(small)) as f64 / SIZE as f64;
+    assert!(times < 3.5, "the line was in memory {times:.1} times");
+
+    assert!(home.journal(&thread_id(2)) == lines.as_bytes());
+    let mut server = home.server();
+    let read = server.read(&thread_id(2));
+    assert!(read["turns"][0]["items"][0]["content"][1]["url"] == url.as_str(), "the image comes back");
+    server.close();
+    assert!(home.command(&["verify"]).status().unwrap().success());
+}
+
 #[test]
 fn a_dry_run_tells_what_would_come_and_stores_nothing() {
     let home = Home::new();
