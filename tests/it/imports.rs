@@ -228,6 +228,7 @@ fn a_rewritten_file_is_taken_anew_and_a_shorter_one_is_kept_whole() {
 }
 
 /// Import a home in a process of its own: the most memory that it had, in bytes.
+#[expect(clippy::zombie_processes, reason = "it is waited for by its id, to learn what it used")]
 fn memory_of_import(home: &Home) -> usize {
     let import = home.command(&["import", "--json"]).stdout(std::process::Stdio::null()).spawn().unwrap();
     let mut status = 0;

@@ -519,7 +519,7 @@ async fn deleted_thread_is_gone_from_every_table() {
         };
         let problems = vec![ImportProblem { line: 3, reason: "odd".to_owned() }];
         let mut imports = PreparedImports::default();
-        imports.add(FileImport { file, problems, ..FileImport::default() }, &mut Packer::kept());
+        imports.add(FileImport { file, problems, ..FileImport::default() }, &mut Packer::kept()).unwrap();
         store.import_files(imports, Urgency::Awaited).await.unwrap();
     }
     assert!(store.delete_thread("deleted").await.unwrap());

@@ -53,7 +53,7 @@ impl RunningTurn {
     }
 
     /// What is charged to the goal with the next record. In plan mode nothing counts, neither tokens nor time. To be
-    /// called, recorded and [`RunningTurn::charged`] under the recorder's lock, as are all changes of a goal.
+    /// called, recorded and `charged` under the recorder's lock, as are all changes of a goal.
     pub(super) fn charge(&self, stop: Option<GoalStop>) -> Option<GoalCharge> {
         let context = &self.context;
         if context.settings.mode == ModeKind::Plan {

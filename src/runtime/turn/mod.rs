@@ -1,7 +1,7 @@
 //! A running turn: asks the model, records what it says, answers its calls, until a reply has none.
 //!
-//! [`ask`] is one request and its reply (read in [`response`], made in [`request`]), [`charge`] what it costs, [`items`]
-//! what is recorded and told, [`end`] how the turn ends. Messages join through [`steering`], settings through [`step`].
+//! `ask` is one request and its reply (read in `response`, made in `request`), `charge` what it costs, `items`
+//! what is recorded and told, `end` how the turn ends. Messages join through [`steering`], settings through [`step`].
 //! A [`compaction`], a [`review`] and a user's own command ([`user_shell`]) are turns of their own kinds.
 //!
 //! The task reports to its thread's actor; everything that it tells of is stored first. It looks for an interrupt and
